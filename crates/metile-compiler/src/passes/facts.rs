@@ -1,0 +1,93 @@
+//! What is known of operations and values.
+
+use metile_ir::arith;
+use metile_ir::tile::{Access, BinaryOp, Kernel, Op, OpKind, ReduceOp, ScanOp, Type, UnaryOp, Value};
+use metile_ir::{DType, Scalar};
+
+/// Whether the results follow from the operands alone, wherever the operation stands: nothing is
+/// written, and what is read is constant during the launch.
+pub(super) fn is_pure(kernel: &Kernel, op: &Op) -> bool {
+    match op.kind {
+        OpKind::Load { .. } | OpKind::LoadTile => op.operands.first().is_some_and(
+            |&t| matches!(kernel.ty(t), Type::Tensor(t) if t.access == Access::Read),
+        ),
+        OpKind::For | OpKind::While | OpKind::If => false,
+        _ => !op.kind.has_effect(),
+    }
+}
+
+/// Whether the interpreter may warn of the operation as a division, so that running it where it did
+/// not run before would add a warning.
+pub(super) fn may_warn_of_division(kernel: &Kernel, op: &Op) -> bool {
+    let OpKind::Binary(kind @ (BinaryOp::Div | BinaryOp::Rem)) = op.kind else { return false };
+    let Some(&divisor) = op.operands.get(1) else { return true };
+    match (kernel.ty(divisor).tile(), kernel.constant(divisor)) {
+        (Some(t), _) if t.dtype.is_float() => false,
+        (_, Some(c)) => {
+            // The dividend that overflows is the only one that is odd for a non-zero divisor.
+            let least = Scalar::from_bits(c.dtype(), 1 << (c.dtype().bits() - 1));
+            arith::division_is_odd(kind, least, c)
+        }
+        _ => true,
+    }
+}
+
+/// Whether no element of the float `value` can be a signalling NaN, so that arithmetic that keeps
+/// the number (`x * 1.0`) keeps the bits too. False where in doubt.
+pub(super) fn is_quiet(kernel: &Kernel, value: Value) -> bool {
+    quiet(kernel, value, 8)
+}
+
+fn quiet(kernel: &Kernel, value: Value, depth: usize) -> bool {
+    let Some(op) = kernel.defining_op(value).map(|op| &kernel.ops[op]) else { return false };
+    let all = |from: &[Value]| depth > 0 && from.iter().all(|&v| quiet(kernel, v, depth - 1));
+    match &op.kind {
+        OpKind::Constant(c) => !is_signalling(*c),
+        OpKind::Binary(_) | OpKind::Fma | OpKind::Dot { .. } => true,
+        OpKind::Reduce { op: ReduceOp::Sum, .. } | OpKind::Scan { op: ScanOp::Sum, .. } => true,
+        OpKind::Unary(u) => match u {
+            // These move or return bits as they are.
+            UnaryOp::Neg | UnaryOp::Abs => all(&op.operands),
+            UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Sqrt => all(&op.operands),
+            _ => true,
+        },
+        OpKind::Cast => {
+            let from = op.operands.first().and_then(|&v| kernel.ty(v).tile());
+            let to = kernel.ty(value).tile();
+            from.map(|t| t.dtype) != to.map(|t| t.dtype) || all(&op.operands)
+        }
+        OpKind::Select => all(op.operands.get(1..).unwrap_or_default()),
+        OpKind::Broadcast
+        | OpKind::Reshape
+        | OpKind::Transpose(_)
+        | OpKind::Slice { .. }
+        | OpKind::Cat { .. } => all(&op.operands),
+        _ => false,
+    }
+}
+
+/// A NaN whose quiet bit is clear.
+fn is_signalling(c: Scalar) -> bool {
+    let quiet_bit = match c.dtype() {
+        DType::F16 => 1 << 9,
+        DType::BF16 => 1 << 6,
+        DType::F32 => 1 << 22,
+        _ => return false,
+    };
+    c.as_f32().is_some_and(f32::is_nan) && c.bits() & quiet_bit == 0
+}
+
+/// `as_f32` of a half-precision value may quiet a NaN, so NaN is asked of the value, not the bits.
+pub(super) fn is_nan(c: Scalar) -> bool {
+    c.as_f32().is_some_and(f32::is_nan)
+}
+
+/// Whether `a op b` has the bits of `b op a` for all operands of the dtype. Sums and products of two
+/// NaNs take their payload from one side, so on floats only the extremes commute.
+pub(super) fn commutes(op: BinaryOp, dtype: DType) -> bool {
+    match op {
+        BinaryOp::Add | BinaryOp::Mul => !dtype.is_float(),
+        BinaryOp::Min | BinaryOp::Max | BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => true,
+        BinaryOp::Sub | BinaryOp::Div | BinaryOp::Rem | BinaryOp::Shl | BinaryOp::Shr => false,
+    }
+}

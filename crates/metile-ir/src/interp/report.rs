@@ -1,0 +1,48 @@
+//! Wording of warnings and failures.
+
+use crate::diagnostic::Diagnostic;
+use crate::span::Span;
+use crate::tile::{Kernel, OpId};
+use std::collections::HashSet;
+
+/// The warnings of a launch: each kind once per operation.
+#[derive(Debug, Default)]
+pub(super) struct Warnings {
+    pub found: Vec<Diagnostic>,
+    seen: HashSet<(OpId, &'static str)>,
+}
+
+impl Warnings {
+    /// Whether this kind is still unreported for the operation.
+    pub fn is_new(&self, op: OpId, kind: &'static str, limit: usize) -> bool {
+        self.found.len() < limit && !self.seen.contains(&(op, kind))
+    }
+
+    pub fn add(&mut self, op: OpId, kind: &'static str, warning: Diagnostic) {
+        if self.seen.insert((op, kind)) {
+            self.found.push(warning);
+        }
+    }
+}
+
+/// The name of parameter `n`, as its author gave it.
+pub(super) fn parameter_name(kernel: &Kernel, n: usize) -> String {
+    let name = kernel.parameters.get(n).and_then(|&v| kernel.values[v].name.clone());
+    name.unwrap_or_else(|| format!("parameter {n}"))
+}
+
+/// `program (2, 0, 0)`.
+pub(super) fn program(id: [u64; 3]) -> String {
+    format!("program ({}, {}, {})", id[0], id[1], id[2])
+}
+
+/// A place as text, for labels of other places.
+pub(super) fn place(kernel: &Kernel, span: Option<Span>) -> String {
+    match span {
+        Some(span) => {
+            let file = kernel.files.get(span.file as usize).map_or("<unknown>", |f| f.name.as_str());
+            format!("{file}:{}:{}", span.line, span.column)
+        }
+        None => "an unknown place".to_owned(),
+    }
+}
