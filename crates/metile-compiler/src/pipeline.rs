@@ -1,111 +1,122 @@
-//! The order of the passes, their times, and the check after each.
+//! The passes in order, until nothing changes.
 
-use crate::dump::{Dump, UnknownStage};
-use crate::passes::{canonicalize, cse, dce, fold, licm};
+use crate::dump::Dump;
+use crate::passes::Pass;
 use metile_ir::Diagnostic;
-use metile_ir::tile::{Kernel, Verified, verify};
+use metile_ir::tile::verify::verify;
+use metile_ir::tile::{Kernel, Verified};
+use std::fmt;
 use std::time::{Duration, Instant};
 
-/// A pass: its name and what it does; whether it changed anything.
-type Pass = (&'static str, fn(&mut Kernel) -> bool);
+/// How a kernel is optimized.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The passes of a round, in order.
+    pub passes: Vec<Pass>,
+    /// How many rounds at most; one in which nothing changes is the last.
+    pub max_rounds: usize,
+    /// What is shown between stages.
+    pub dump: Dump,
+}
 
-/// The passes of one round, in order.
-pub const PASSES: [Pass; 5] = [
-    ("canonicalize", canonicalize::run),
-    ("fold", fold::run),
-    ("cse", cse::run),
-    ("licm", licm::run),
-    ("dce", dce::run),
-];
+impl Default for Options {
+    /// Every pass, and nothing shown, whatever the environment says: see
+    /// [`Dump::from_env`].
+    fn default() -> Options {
+        Options { passes: Pass::ALL.to_vec(), max_rounds: 8, dump: Dump::none() }
+    }
+}
 
-/// Names of the stages that can be dumped: the traced program, and each pass.
-pub const STAGES: [&str; 6] = ["traced", "canonicalize", "fold", "cse", "licm", "dce"];
-
-/// Rounds after which the pipeline stops even if passes still find something.
-const MAX_ROUNDS: usize = 8;
-
-/// An optimized kernel and how it came about.
+/// An optimized kernel, and how it came about.
 #[derive(Clone, Debug)]
 pub struct Optimized {
     /// The kernel.
     pub kernel: Verified,
-    /// What each pass did, all rounds together.
+    /// Every pass that was run, in order.
     pub stages: Vec<Stage>,
 }
 
-/// What a pass did.
+/// One run of a pass.
 #[derive(Clone, Debug)]
 pub struct Stage {
-    /// The pass.
+    /// The pass's name.
     pub name: &'static str,
-    /// Time it took.
+    /// Which round it was part of, from 1.
+    pub round: usize,
+    /// How long the pass took, without the verification after it.
     pub time: Duration,
-    /// Operations before it ran first.
+    /// Operations in the program before.
     pub ops_before: usize,
-    /// Operations after it ran last.
+    /// Operations in the program after.
     pub ops_after: usize,
+    /// Whether it changed anything.
+    pub changed: bool,
 }
 
-/// Why a kernel could not be optimized.
-#[derive(Debug, thiserror::Error)]
-pub enum OptimizeError {
-    /// `METILE_DUMP` names a stage that does not exist.
-    #[error(transparent)]
-    Dump(#[from] UnknownStage),
-    /// A pass broke the program: a fault of metile.
-    #[error("the pass `{pass}` broke the program: {first}")]
-    Broken {
-        /// The pass.
-        pass: &'static str,
-        /// The first rule broken.
-        first: Box<Diagnostic>,
-    },
+/// A pass gave a kernel that the verifier refuses: a mistake in the compiler.
+#[derive(Clone, Debug)]
+pub struct OptimizeError {
+    /// The pass's name.
+    pub pass: &'static str,
+    /// The kernel's name.
+    pub kernel: String,
+    /// What the verifier found.
+    pub errors: Vec<Diagnostic>,
 }
 
-/// Runs the passes until none finds anything, dumping what `METILE_DUMP` asks for.
+impl fmt::Display for OptimizeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let found = self.errors.first().map(ToString::to_string).unwrap_or_default();
+        write!(
+            f,
+            "internal error: the pass `{}` broke kernel `{}`: {found}",
+            self.pass, self.kernel
+        )
+    }
+}
+
+impl std::error::Error for OptimizeError {}
+
+/// Simplifies `kernel`. Every bit that the interpreter computes stays as it was; see
+/// [`passes`](crate::passes) for what exactly is kept.
 ///
 /// # Errors
-/// If `METILE_DUMP` is wrong, or a pass is.
-pub fn optimize(kernel: Verified) -> Result<Optimized, OptimizeError> {
-    optimize_with(kernel, &Dump::from_env(&STAGES)?)
-}
-
-/// Runs the passes until none finds anything.
-///
-/// # Errors
-/// If a pass breaks the program.
-pub fn optimize_with(kernel: Verified, dump: &Dump) -> Result<Optimized, OptimizeError> {
-    dump.show("traced", kernel.kernel());
-    let count = |kernel: &Kernel| kernel.walk(kernel.body).len();
+/// If a pass made a mistake that the verifier sees.
+pub fn optimize(kernel: Verified, options: &Options) -> Result<Optimized, OptimizeError> {
+    options.dump.show("input", "", kernel.kernel());
     let mut kernel = kernel;
-    let mut stages: Vec<Stage> = Vec::new();
-    for _ in 0..MAX_ROUNDS {
-        let mut changed = false;
-        for (name, pass) in PASSES {
-            let before = count(kernel.kernel());
-            let start = Instant::now();
-            let mut inner = kernel.into_kernel();
-            changed |= pass(&mut inner);
-            let time = start.elapsed();
-            kernel = verify::verify(inner).map_err(|errors| OptimizeError::Broken {
-                pass: name,
-                first: Box::new(
-                    errors.into_iter().next().unwrap_or_else(|| Diagnostic::error("no error given")),
-                ),
-            })?;
-            dump.show(name, kernel.kernel());
-            let after = count(kernel.kernel());
-            match stages.iter_mut().find(|s| s.name == name) {
-                Some(stage) => {
-                    stage.time += time;
-                    stage.ops_after = after;
-                }
-                None => stages.push(Stage { name, time, ops_before: before, ops_after: after }),
-            }
+    let mut stages = Vec::new();
+    for round in 1..=options.max_rounds {
+        let mut any = false;
+        for &pass in &options.passes {
+            let (next, stage) = run(kernel, pass, round)?;
+            kernel = next;
+            any |= stage.changed;
+            let note = format!(" (round {round}{})", if stage.changed { "" } else { ", no change" });
+            options.dump.show(stage.name, &note, kernel.kernel());
+            stages.push(stage);
         }
-        if !changed {
+        if !any {
             break;
         }
     }
+    options.dump.show("optimized", "", kernel.kernel());
     Ok(Optimized { kernel, stages })
+}
+
+fn run(kernel: Verified, pass: Pass, round: usize) -> Result<(Verified, Stage), OptimizeError> {
+    let name = pass.name();
+    let title = kernel.kernel().name.clone();
+    let ops_before = count(kernel.kernel());
+    let start = Instant::now();
+    let (kernel, changed) = pass.run(kernel.into_kernel());
+    let time = start.elapsed();
+    let ops_after = count(&kernel);
+    let kernel = verify(kernel)
+        .map_err(|errors| OptimizeError { pass: name, kernel: title, errors })?;
+    Ok((kernel, Stage { name, round, time, ops_before, ops_after, changed }))
+}
+
+fn count(kernel: &Kernel) -> usize {
+    kernel.walk(kernel.body).len()
 }

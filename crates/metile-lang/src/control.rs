@@ -127,12 +127,12 @@ pub trait Iterate {
     /// What the loop variable is.
     type Item;
     #[doc(hidden)]
-    fn each(self, body: impl FnMut(Self::Item));
+    fn each(self, name: &str, body: impl FnMut(Self::Item));
 }
 
 impl<I: IntoIterator> Iterate for I {
     type Item = I::Item;
-    fn each(self, body: impl FnMut(I::Item)) {
+    fn each(self, _name: &str, body: impl FnMut(I::Item)) {
         self.into_iter().for_each(body);
     }
 }
@@ -140,11 +140,15 @@ impl<I: IntoIterator> Iterate for I {
 impl<T: Dtype> Iterate for TracedRange<T> {
     type Item = Tile<T>;
     #[track_caller]
-    fn each(self, mut body: impl FnMut(Tile<T>)) {
+    fn each(self, name: &str, mut body: impl FnMut(Tile<T>)) {
         let at = self.at;
         let index = with(|t| {
             t.open_loop(at);
-            t.loop_index()
+            let index = t.loop_index();
+            if !name.is_empty() {
+                t.name(index, name);
+            }
+            index
         });
         body(Tile::from_raw(with(|t| t.cast(at, index, T::DTYPE))));
         with(|t| {
@@ -161,10 +165,10 @@ impl<T: Dtype> Iterate for TracedRange<T> {
     }
 }
 
-/// `for item in over { body }`.
+/// `for name in over { body }`.
 #[track_caller]
-pub fn for_each<I: Iterate>(over: I, body: impl FnMut(I::Item)) {
-    over.each(body);
+pub fn for_each<I: Iterate>(name: &str, over: I, body: impl FnMut(I::Item)) {
+    over.each(name, body);
 }
 
 /// `while condition { body }`; the condition is traced.

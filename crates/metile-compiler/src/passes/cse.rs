@@ -1,67 +1,90 @@
-//! Common subexpressions: one operation instead of several that give the same value.
+//! What was computed before is not computed again.
 //!
-//! Loads count if the tensor is only read: its memory does not change during a launch.
+//! Two operations are one if they are of the same kind on the same operands with the same result
+//! types, the first is visible where the second stands, and both are pure. Loads from tensors that
+//! are only read are pure, since nobody writes those during a launch; loads from tensors that are
+//! written are not merged.
 
-use super::replace_uses;
-use metile_ir::tile::{Access, Kernel, Op, OpId, OpKind, RegionId, Type, Value};
+use super::edit::compact;
+use super::facts::{commutes, is_pure};
+use metile_ir::tile::{CompareOp, Kernel, OpId, OpKind, RegionId, Type, Value};
 use std::collections::HashMap;
 
 /// What makes two operations the same.
-type Key = (OpKind, Vec<Value>, Type);
-
-/// Merges equal operations; whether there were any.
-pub fn run(kernel: &mut Kernel) -> bool {
-    let mut merger = Merger { same: HashMap::new(), seen: Vec::new() };
-    merger.region(kernel, kernel.body);
-    replace_uses(kernel, &merger.same);
-    // The operations merged away are dead now and go with the next dead-code pass.
-    !merger.same.is_empty()
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Key {
+    kind: OpKind,
+    operands: Vec<Value>,
+    results: Vec<Type>,
 }
 
-struct Merger {
-    same: HashMap<Value, Value>,
-    /// The values visible in each enclosing region, outermost first.
-    seen: Vec<HashMap<Key, Value>>,
+/// A region under way, and what became known in it.
+struct Frame {
+    region: RegionId,
+    next: usize,
+    known: Vec<Key>,
 }
 
-impl Merger {
-    // Regions nest at most `verify::MAX_NESTING` deep.
-    fn region(&mut self, kernel: &Kernel, region: RegionId) {
-        self.seen.push(HashMap::new());
-        for &id in &kernel.regions[region].ops {
-            self.op(kernel, id);
-            for &inner in &kernel.ops[id].regions {
-                self.region(kernel, inner);
+/// Runs the pass; gives the new kernel, and whether anything changed.
+pub fn run(mut kernel: Kernel) -> (Kernel, bool) {
+    let mut replaced: Vec<Option<Value>> = vec![None; kernel.values.len()];
+    let mut gone = vec![false; kernel.ops.len()];
+    let mut seen: HashMap<Key, Vec<Value>> = HashMap::new();
+    let mut stack = vec![Frame { region: kernel.body, next: 0, known: Vec::new() }];
+    let mut changed = false;
+    while let Some(mut frame) = stack.pop() {
+        let Some(&op) = kernel.regions[frame.region].ops.get(frame.next) else {
+            // What the region computed is not visible after it.
+            for key in frame.known {
+                seen.remove(&key);
+            }
+            continue;
+        };
+        frame.next += 1;
+        // Replacements are final, since definitions come before uses in this order; only one hop.
+        for operand in &mut kernel.ops[op].operands {
+            *operand = replaced[operand.index()].unwrap_or(*operand);
+        }
+        let nested: Vec<RegionId> = kernel.ops[op].regions.iter().rev().copied().collect();
+        if is_pure(&kernel, &kernel.ops[op]) {
+            let key = key(&kernel, op);
+            let results = kernel.ops[op].results.clone();
+            if let Some(earlier) = seen.get(&key) {
+                for (&result, &value) in results.iter().zip(earlier) {
+                    replaced[result.index()] = Some(value);
+                }
+                gone[op.index()] = true;
+                changed = true;
+            } else {
+                seen.insert(key.clone(), results);
+                frame.known.push(key);
             }
         }
-        self.seen.pop();
+        stack.push(frame);
+        stack.extend(nested.into_iter().map(|region| Frame { region, next: 0, known: Vec::new() }));
     }
-
-    fn op(&mut self, kernel: &Kernel, id: OpId) {
-        let op = &kernel.ops[id];
-        let [result] = op.results[..] else { return };
-        if !is_pure(kernel, op) {
-            return;
-        }
-        let operands =
-            op.operands.iter().map(|v| self.same.get(v).copied().unwrap_or(*v)).collect();
-        let key = (op.kind.clone(), operands, kernel.ty(result));
-        if let Some(&first) = self.seen.iter().find_map(|scope| scope.get(&key)) {
-            if first != result {
-                self.same.insert(result, first);
-            }
-        } else if let Some(scope) = self.seen.last_mut() {
-            scope.insert(key, result);
-        }
+    if !changed {
+        return (kernel, false);
     }
+    let regions: Vec<RegionId> = kernel.regions.iter().map(|(region, _)| region).collect();
+    for region in regions {
+        kernel.regions[region].ops.retain(|op| !gone[op.index()]);
+    }
+    (compact(&kernel), true)
 }
 
-/// Whether an operation gives the same value wherever its operands are the same.
-pub(super) fn is_pure(kernel: &Kernel, op: &Op) -> bool {
-    let reads = matches!(op.kind, OpKind::Load { .. } | OpKind::LoadTile);
-    let constant_memory = || {
-        let tensor = op.operands.first().and_then(|&v| kernel.ty(v).tensor());
-        tensor.is_some_and(|t| t.access == Access::Read)
+fn key(kernel: &Kernel, op: OpId) -> Key {
+    let op = &kernel.ops[op];
+    let mut operands = op.operands.clone();
+    let dtype = operands.first().and_then(|&v| kernel.ty(v).tile()).map(|t| t.dtype);
+    let symmetric = match (&op.kind, dtype) {
+        (OpKind::Binary(kind), Some(dtype)) => commutes(*kind, dtype),
+        (OpKind::Compare(kind), _) => matches!(kind, CompareOp::Eq | CompareOp::Ne),
+        _ => false,
     };
-    !op.kind.has_effect() && op.regions.is_empty() && (!reads || constant_memory())
+    if symmetric {
+        operands.sort_unstable();
+    }
+    let results = op.results.iter().map(|&v| kernel.ty(v)).collect();
+    Key { kind: op.kind.clone(), operands, results }
 }

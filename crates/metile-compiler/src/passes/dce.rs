@@ -1,179 +1,188 @@
-//! Dead code: operations whose results nobody uses, and values that loops carry for nobody.
+//! What nobody uses goes away: operations without effect, and values carried through loops and
+//! branches, cycles of them included.
 //!
-//! A `while` stays even if nothing comes of it: it may be meant not to end.
+//! Everything starts out dead, and life spreads from what has an effect. A loop or branch that holds
+//! nothing living goes as a whole, except for `while`, which may not end: that is an effect too.
+//! A removed load, or integer division, warns of nothing any more: warnings are advice.
 
-use super::placement::Placement;
+use super::edit::{compact, placed};
 use metile_ir::tile::{Definition, Kernel, OpId, OpKind, RegionId, Value};
-use std::collections::HashSet;
 
-/// Removes dead code; whether there was any.
-pub fn run(kernel: &mut Kernel) -> bool {
-    let mut live = Live::new(kernel);
-    for id in kernel.walk(kernel.body) {
-        let kind = &kernel.ops[id].kind;
-        let kept = kind.has_effect() && !matches!(kind, OpKind::Yield | OpKind::Condition);
-        if kept || matches!(kind, OpKind::While) {
-            live.op(id);
+/// Runs the pass; gives the new kernel, and whether anything changed.
+pub fn run(mut kernel: Kernel) -> (Kernel, bool) {
+    let order = placed(&kernel);
+    let mut life = Life::new(&kernel, &order);
+    for &(_, op) in &order {
+        let op_data = &kernel.ops[op];
+        let root = op_data.kind == OpKind::While
+            || (op_data.kind.has_effect() && !op_data.kind.is_terminator());
+        if root {
+            life.op(op);
         }
     }
-    live.spread();
-    let Live { ops, values, .. } = live;
-    sweep(kernel, &ops, &values)
+    life.spread();
+    let Life { ops: live, slots, .. } = life;
+    let dead = order.iter().any(|&(_, op)| {
+        let carried = !kernel.ops[op].regions.is_empty() && slots[op.index()].contains(&false);
+        !live[op.index()] || carried
+    });
+    if !dead {
+        return (kernel, false);
+    }
+    for &(_, op) in &order {
+        if live[op.index()] && !kernel.ops[op].regions.is_empty() {
+            trim(&mut kernel, op, &slots[op.index()]);
+        }
+    }
+    let regions: Vec<RegionId> = kernel.regions.iter().map(|(region, _)| region).collect();
+    for region in regions {
+        kernel.regions[region].ops.retain(|op| live[op.index()]);
+    }
+    (compact(&kernel), true)
 }
 
-struct Live<'k> {
+/// What is known to live so far.
+struct Life<'k> {
     kernel: &'k Kernel,
-    placement: Placement,
-    ops: HashSet<OpId>,
-    values: HashSet<Value>,
+    ops: Vec<bool>,
+    values: Vec<bool>,
+    /// For loops and branches: which of the carried values live. Each is one slot: the initial value,
+    /// the region arguments, what is yielded, and the result.
+    slots: Vec<Vec<bool>>,
+    /// The loop or branch that each region belongs to, and each operation's region.
+    owner: Vec<Option<OpId>>,
+    home: Vec<Option<RegionId>>,
     todo: Vec<Value>,
 }
 
-impl<'k> Live<'k> {
-    fn new(kernel: &'k Kernel) -> Self {
-        let placement = Placement::of(kernel);
-        Live { kernel, placement, ops: HashSet::new(), values: HashSet::new(), todo: Vec::new() }
-    }
-
-    fn value(&mut self, value: Value) {
-        if self.values.insert(value) {
-            self.todo.push(value);
-        }
-    }
-
-    /// The operation happens, so what decides over it and what it works on is needed.
-    fn op(&mut self, id: OpId) {
-        if !self.ops.insert(id) {
-            return;
-        }
-        let op = &self.kernel.ops[id];
-        match op.kind {
-            OpKind::For => op.operands[..3].iter().for_each(|&v| self.value(v)),
-            OpKind::While => {
-                if let Some(&test) = self.terminator(op.regions[0]).first() {
-                    self.value(test);
-                }
+impl<'k> Life<'k> {
+    fn new(kernel: &'k Kernel, order: &[(RegionId, OpId)]) -> Life<'k> {
+        let mut life = Life {
+            kernel,
+            ops: vec![false; kernel.ops.len()],
+            values: vec![false; kernel.values.len()],
+            slots: vec![Vec::new(); kernel.ops.len()],
+            owner: vec![None; kernel.regions.len()],
+            home: vec![None; kernel.ops.len()],
+            todo: Vec::new(),
+        };
+        for &(region, op) in order {
+            let data = &kernel.ops[op];
+            life.home[op.index()] = Some(region);
+            // Terminators live as long as their region does; their operands, slot by slot.
+            life.ops[op.index()] = data.kind.is_terminator();
+            for &nested in &data.regions {
+                life.owner[nested.index()] = Some(op);
+                life.slots[op.index()] = vec![false; data.results.len()];
             }
-            _ => op.operands.iter().for_each(|&v| self.value(v)),
         }
-        if let Some(region) = self.placement.region_of(id)
-            && let Some(owner) = self.placement.owner_of(region)
-        {
-            self.op(owner);
+        life
+    }
+
+    /// Marks `op` and everything around it, and what they need whatever is carried.
+    fn op(&mut self, op: OpId) {
+        let mut next = Some(op);
+        while let Some(op) = next {
+            if std::mem::replace(&mut self.ops[op.index()], true) {
+                return;
+            }
+            let data = &self.kernel.ops[op];
+            match data.kind {
+                OpKind::For => self.todo.extend(data.operands.iter().take(3)),
+                OpKind::While => {
+                    let condition = data.regions.first().and_then(|&r| self.given(r).first());
+                    self.todo.extend(condition);
+                }
+                _ => self.todo.extend(&data.operands),
+            }
+            next = self.home[op.index()].and_then(|region| self.owner[region.index()]);
         }
     }
 
-    fn terminator(&self, region: RegionId) -> &'k [Value] {
+    /// The operands of the region's terminator.
+    fn given(&self, region: RegionId) -> &'k [Value] {
         let last = self.kernel.regions[region].ops.last();
-        last.map_or(&[], |&op| self.kernel.ops[op].operands.as_slice())
+        last.map_or(&[], |&op| &self.kernel.ops[op].operands)
     }
 
     fn spread(&mut self) {
         while let Some(value) = self.todo.pop() {
+            if std::mem::replace(&mut self.values[value.index()], true) {
+                continue;
+            }
             match self.kernel.values[value].definition {
                 Definition::Parameter(_) => {}
                 Definition::Result(op, n) => {
                     self.op(op);
-                    self.carried(op, n as usize);
+                    self.slot(op, Some(n as usize));
                 }
                 Definition::Argument(region, n) => {
-                    let Some(owner) = self.placement.owner_of(region) else { continue };
-                    self.op(owner);
-                    let index = matches!(self.kernel.ops[owner].kind, OpKind::For) as usize;
-                    if let Some(n) = (n as usize).checked_sub(index) {
-                        self.carried(owner, n);
-                    }
+                    let Some(op) = self.owner[region.index()] else { continue };
+                    self.op(op);
+                    let is_for = self.kernel.ops[op].kind == OpKind::For;
+                    // The first argument of `for` is the index, which is in no slot.
+                    self.slot(op, (n as usize).checked_sub(usize::from(is_for)));
                 }
             }
         }
     }
 
-    /// What carried value `n` of a loop or branch comes from, goes round as, and ends up as: all of
-    /// these are needed together.
-    fn carried(&mut self, id: OpId, n: usize) {
-        let op = &self.kernel.ops[id];
-        let argument = |region: RegionId, n: usize| self.kernel.regions[region].arguments[n];
-        let mut linked = Vec::new();
-        match op.kind {
-            OpKind::For => {
-                linked.push(op.operands[3 + n]);
-                linked.push(argument(op.regions[0], n + 1));
-                linked.push(self.terminator(op.regions[0])[n]);
-            }
-            OpKind::While => {
-                linked.push(op.operands[n]);
-                linked.push(argument(op.regions[0], n));
-                linked.push(self.terminator(op.regions[0])[n + 1]);
-                linked.push(argument(op.regions[1], n));
-                linked.push(self.terminator(op.regions[1])[n]);
-            }
-            OpKind::If => {
-                linked.extend(op.regions.iter().map(|&r| self.terminator(r)[n]));
-            }
-            _ => return,
+    /// Marks carried value `n` of a loop or branch.
+    fn slot(&mut self, op: OpId, n: Option<usize>) {
+        let Some(n) = n else { return };
+        let Some(slot) = self.slots[op.index()].get_mut(n) else { return };
+        if std::mem::replace(slot, true) {
+            return;
         }
-        linked.push(op.results[n]);
-        linked.into_iter().for_each(|v| self.value(v));
+        let data = &self.kernel.ops[op];
+        if let Some(first) = first_init(&data.kind) {
+            self.todo.extend(data.operands.get(first + n));
+        }
+        for &region in &data.regions {
+            let skip = first_given(self.kernel, region);
+            self.todo.extend(self.given(region).get(skip + n));
+        }
     }
 }
 
-fn sweep(kernel: &mut Kernel, ops: &HashSet<OpId>, values: &HashSet<Value>) -> bool {
-    let mut changed = false;
-    let mut stack = vec![kernel.body];
-    while let Some(region) = stack.pop() {
-        let before = kernel.regions[region].ops.clone();
-        let kept: Vec<OpId> = before
-            .iter()
-            .copied()
-            .filter(|id| {
-                ops.contains(id)
-                    || matches!(kernel.ops[*id].kind, OpKind::Yield | OpKind::Condition)
-            })
-            .collect();
-        changed |= kept.len() != before.len();
-        for &id in &kept {
-            changed |= drop_carried(kernel, id, values);
-            stack.extend(&kernel.ops[id].regions);
-        }
-        kernel.regions[region].ops = kept;
+/// Which operand is the first initial value; a branch has none.
+fn first_init(kind: &OpKind) -> Option<usize> {
+    match kind {
+        OpKind::For => Some(3),
+        OpKind::While => Some(0),
+        _ => None,
     }
-    changed
 }
 
-/// Takes the carried values that nobody needs out of a loop or branch.
-fn drop_carried(kernel: &mut Kernel, id: OpId, values: &HashSet<Value>) -> bool {
-    let op = &kernel.ops[id];
-    let dead: Vec<usize> =
-        (0..op.results.len()).filter(|&n| !values.contains(&op.results[n])).collect();
-    if dead.is_empty() || op.regions.is_empty() {
-        return false;
+/// Which operand of the region's terminator is the first value given: after the condition, if any.
+fn first_given(kernel: &Kernel, region: RegionId) -> usize {
+    let last = kernel.regions[region].ops.last();
+    usize::from(last.is_some_and(|&op| kernel.ops[op].kind == OpKind::Condition))
+}
+
+/// Removes the slots of a loop or branch that do not live.
+fn trim(kernel: &mut Kernel, op: OpId, slots: &[bool]) {
+    if !slots.contains(&false) {
+        return;
     }
-    let (kind, regions) = (op.kind.clone(), op.regions.clone());
-    let first_init = if kind == OpKind::For { 3 } else { 0 };
-    let first_argument = usize::from(kind == OpKind::For);
-    for &n in dead.iter().rev() {
-        let op = &mut kernel.ops[id];
-        op.results.remove(n);
-        if kind != OpKind::If {
-            op.operands.remove(first_init + n);
-        }
-        for (r, &region) in regions.iter().enumerate() {
-            if kind != OpKind::If {
-                kernel.regions[region].arguments.remove(first_argument + n);
-            }
-            let first = usize::from(kind == OpKind::While && r == 0);
-            if let Some(&last) = kernel.regions[region].ops.last() {
-                kernel.ops[last].operands.remove(first + n);
-            }
-        }
+    let keep = |values: &mut Vec<Value>, skip: usize| {
+        let mut n = 0;
+        values.retain(|_| {
+            n += 1;
+            n <= skip || slots.get(n - 1 - skip).copied().unwrap_or(true)
+        });
+    };
+    if let Some(skip) = first_init(&kernel.ops[op].kind) {
+        keep(&mut kernel.ops[op].operands, skip);
     }
-    for (n, value) in kernel.ops[id].results.clone().into_iter().enumerate() {
-        kernel.values[value].definition = Definition::Result(id, n as u32);
-    }
-    for region in regions {
-        for (n, value) in kernel.regions[region].arguments.clone().into_iter().enumerate() {
-            kernel.values[value].definition = Definition::Argument(region, n as u32);
+    keep(&mut kernel.ops[op].results, 0);
+    let index = usize::from(kernel.ops[op].kind == OpKind::For);
+    for region in kernel.ops[op].regions.clone() {
+        keep(&mut kernel.regions[region].arguments, index);
+        let skip = first_given(kernel, region);
+        if let Some(&last) = kernel.regions[region].ops.last() {
+            keep(&mut kernel.ops[last].operands, skip);
         }
     }
-    true
+    // The numbers of the results and arguments left are set anew when the kernel is compacted.
 }

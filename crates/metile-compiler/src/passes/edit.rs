@@ -29,12 +29,13 @@ pub(super) struct Edit {
     replaced: Vec<Option<Value>>,
     /// New operations to stand before the one looked at.
     before: Vec<OpId>,
+    changed: bool,
 }
 
 /// Applies `rule` to every operation, outer regions before inner ones, definitions before uses.
 pub(super) fn rewrite(kernel: Kernel, rule: impl Fn(&mut Edit, OpId) -> Step) -> (Kernel, bool) {
-    let mut edit = Edit { replaced: vec![None; kernel.values.len()], kernel, before: Vec::new() };
-    let mut changed = false;
+    let replaced = vec![None; kernel.values.len()];
+    let mut edit = Edit { replaced, kernel, before: Vec::new(), changed: false };
     let mut regions = vec![edit.kernel.body];
     while let Some(region) = regions.pop() {
         let mut todo = std::mem::take(&mut edit.kernel.regions[region].ops);
@@ -48,7 +49,7 @@ pub(super) fn rewrite(kernel: Kernel, rule: impl Fn(&mut Edit, OpId) -> Step) ->
                 if !matches!(step, Step::Changed) {
                     break;
                 }
-                changed = true;
+                edit.changed = true;
                 step = rule(&mut edit, op);
             }
             done.append(&mut edit.before);
@@ -57,16 +58,16 @@ pub(super) fn rewrite(kernel: Kernel, rule: impl Fn(&mut Edit, OpId) -> Step) ->
                     regions.extend(&edit.kernel.ops[op].regions);
                     done.push(op);
                 }
-                Step::Erase => changed = true,
+                Step::Erase => edit.changed = true,
                 Step::Inline(ops) => {
-                    changed = true;
+                    edit.changed = true;
                     todo.extend(ops.into_iter().rev());
                 }
             }
         }
         edit.kernel.regions[region].ops = done;
     }
-    if changed {
+    if edit.changed {
         return (edit.finish(), true);
     }
     (edit.kernel, false)
@@ -104,6 +105,7 @@ impl Edit {
             self.replaced.resize(self.kernel.values.len(), None);
         }
         self.replaced[value.index()] = Some(with);
+        self.changed = true;
     }
 
     pub fn kind(&self, op: OpId) -> &OpKind {

@@ -32,37 +32,52 @@ pub(super) fn may_warn_of_division(kernel: &Kernel, op: &Op) -> bool {
     }
 }
 
+/// How many definitions [`is_quiet`] looks at before it is in doubt.
+const MAX_LOOKED_AT: usize = 64;
+
 /// Whether no element of the float `value` can be a signalling NaN, so that arithmetic that keeps
 /// the number (`x * 1.0`) keeps the bits too. False where in doubt.
 pub(super) fn is_quiet(kernel: &Kernel, value: Value) -> bool {
-    quiet(kernel, value, 8)
+    let mut todo = vec![value];
+    for _ in 0..MAX_LOOKED_AT {
+        let Some(value) = todo.pop() else { return true };
+        match sources(kernel, value) {
+            Some(from) => todo.extend(from),
+            None => return false,
+        }
+    }
+    todo.is_empty()
 }
 
-fn quiet(kernel: &Kernel, value: Value, depth: usize) -> bool {
-    let Some(op) = kernel.defining_op(value).map(|op| &kernel.ops[op]) else { return false };
-    let all = |from: &[Value]| depth > 0 && from.iter().all(|&v| quiet(kernel, v, depth - 1));
+/// Values of which none may be a signalling NaN for `value` to be none; `None` if that is not known.
+fn sources(kernel: &Kernel, value: Value) -> Option<&[Value]> {
+    let op = kernel.defining_op(value).map(|op| &kernel.ops[op])?;
     match &op.kind {
-        OpKind::Constant(c) => !is_signalling(*c),
-        OpKind::Binary(_) | OpKind::Fma | OpKind::Dot { .. } => true,
-        OpKind::Reduce { op: ReduceOp::Sum, .. } | OpKind::Scan { op: ScanOp::Sum, .. } => true,
-        OpKind::Unary(u) => match u {
-            // These move or return bits as they are.
-            UnaryOp::Neg | UnaryOp::Abs => all(&op.operands),
-            UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Round | UnaryOp::Sqrt => all(&op.operands),
-            _ => true,
-        },
-        OpKind::Cast => {
-            let from = op.operands.first().and_then(|&v| kernel.ty(v).tile());
-            let to = kernel.ty(value).tile();
-            from.map(|t| t.dtype) != to.map(|t| t.dtype) || all(&op.operands)
-        }
-        OpKind::Select => all(op.operands.get(1..).unwrap_or_default()),
-        OpKind::Broadcast
+        OpKind::Constant(c) => (!is_signalling(*c)).then_some(&[]),
+        OpKind::Binary(_) | OpKind::Fma | OpKind::Dot { .. } => Some(&[]),
+        OpKind::Reduce { op: ReduceOp::Sum, .. } | OpKind::Scan { op: ScanOp::Sum, .. } => Some(&[]),
+        // These move bits, or may return their operand as it is.
+        OpKind::Unary(
+            UnaryOp::Neg
+            | UnaryOp::Abs
+            | UnaryOp::Floor
+            | UnaryOp::Ceil
+            | UnaryOp::Round
+            | UnaryOp::Sqrt,
+        )
+        | OpKind::Broadcast
         | OpKind::Reshape
         | OpKind::Transpose(_)
         | OpKind::Slice { .. }
-        | OpKind::Cat { .. } => all(&op.operands),
-        _ => false,
+        | OpKind::Cat { .. } => Some(&op.operands),
+        OpKind::Unary(_) => Some(&[]),
+        OpKind::Cast => {
+            let from = op.operands.first().and_then(|&v| kernel.ty(v).tile())?;
+            let converts = kernel.ty(value).tile()?.dtype != from.dtype;
+            Some(if converts { &[] } else { &op.operands })
+        }
+        OpKind::Select => op.operands.get(1..),
+        _ => None,
     }
 }
 

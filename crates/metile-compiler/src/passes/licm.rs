@@ -1,68 +1,104 @@
-//! Loop-invariant motion: what gives the same value every time round is computed once before.
+//! What does not change in a loop leaves it.
 //!
-//! Every operation is total, so it may run where it would not have run; integer divisions stay all
-//! the same unless they divide by a harmless constant, because the interpreter warns about odd ones.
+//! An operation of a loop's own region whose operands come from outside goes before the loop, if it
+//! is pure; from there an outer loop may pass it on. Nothing leaves a branch: that would run it where
+//! it did not run before. A loop may run not at all, so what leaves it must be safe to run: every
+//! operation is defined on all operands, and only integer divisions that the interpreter may warn of
+//! stay, so that no warning is added about a loop that never ran. A hoisted load may warn of
+//! coordinates outside of a shape where the interpreter is asked to.
 
-use super::cse::is_pure;
-use super::placement::Placement;
-use metile_ir::tile::{BinaryOp, Kernel, Op, OpId, OpKind, RegionId};
-use std::collections::HashSet;
+use super::edit::{compact, placed};
+use super::facts::{is_pure, may_warn_of_division};
+use metile_ir::tile::{Kernel, OpId, OpKind, RegionId};
 
-/// Moves invariant operations out of loops; whether there were any.
-pub fn run(kernel: &mut Kernel) -> bool {
-    let loops: Vec<OpId> = kernel
-        .walk(kernel.body)
-        .into_iter()
-        .filter(|&id| matches!(kernel.ops[id].kind, OpKind::For | OpKind::While))
-        .collect();
+/// Runs the pass; gives the new kernel, and whether anything changed.
+pub fn run(mut kernel: Kernel) -> (Kernel, bool) {
+    let order = placed(&kernel);
+    let mut depths = Depths::new(&kernel, &order);
+    let mut before: Vec<Vec<OpId>> = vec![Vec::new(); kernel.ops.len()];
     let mut changed = false;
-    // Inner loops come after outer ones: from the back, what leaves an inner loop can leave the
-    // outer one as well.
-    for &id in loops.iter().rev() {
-        changed |= hoist(kernel, id);
-    }
-    changed
-}
-
-fn hoist(kernel: &mut Kernel, id: OpId) -> bool {
-    let placement = Placement::of(kernel);
-    let Some(outside) = placement.region_of(id) else { return false };
-    let mut moved: Vec<OpId> = Vec::new();
-    let mut moved_set = HashSet::new();
-    let regions = kernel.ops[id].regions.clone();
-    for &region in &regions {
-        for &inner in &kernel.regions[region].ops {
-            let op = &kernel.ops[inner];
-            let invariant = |v| {
-                !placement.is_within(kernel, v, id)
-                    || kernel.defining_op(v).is_some_and(|op| moved_set.contains(&op))
-            };
-            if is_pure(kernel, op) && is_quiet(kernel, op) && op.operands.iter().all(|&v| invariant(v)) {
-                moved.push(inner);
-                moved_set.insert(inner);
-            }
+    // Inner loops come after outer ones, so backwards they are emptied first.
+    for &(region, op) in order.iter().rev() {
+        if matches!(kernel.ops[op].kind, OpKind::For | OpKind::While) {
+            let outside = depths.regions[region.index()];
+            let moved = hoist(&mut kernel, &mut depths, &mut before, outside, op);
+            changed |= !moved.is_empty();
+            before[op.index()] = moved;
         }
     }
-    if moved.is_empty() {
-        return false;
+    if !changed {
+        return (kernel, false);
     }
-    for &region in &regions {
-        kernel.regions[region].ops.retain(|op| !moved_set.contains(op));
+    let regions: Vec<RegionId> = kernel.regions.iter().map(|(region, _)| region).collect();
+    for region in regions {
+        kernel.regions[region].ops = settled(&mut kernel, &mut before, region);
     }
-    insert_before(kernel, outside, id, moved);
-    true
+    (compact(&kernel), true)
 }
 
-fn insert_before(kernel: &mut Kernel, region: RegionId, before: OpId, moved: Vec<OpId>) {
-    let ops = &mut kernel.regions[region].ops;
-    let at = ops.iter().position(|&op| op == before).unwrap_or(0);
-    ops.splice(at..at, moved);
+/// The operations of `region`, each after those that were moved before it.
+fn settled(kernel: &mut Kernel, before: &mut [Vec<OpId>], region: RegionId) -> Vec<OpId> {
+    let mut settled = Vec::new();
+    for op in std::mem::take(&mut kernel.regions[region].ops) {
+        settled.append(&mut before[op.index()]);
+        settled.push(op);
+    }
+    settled
 }
 
-/// Whether the interpreter can't warn about the operation.
-fn is_quiet(kernel: &Kernel, op: &Op) -> bool {
-    let OpKind::Binary(BinaryOp::Div | BinaryOp::Rem) = op.kind else { return true };
-    let integer = op.results.first().and_then(|&v| kernel.ty(v).tile()).is_some_and(|t| t.dtype.is_int());
-    let divisor = op.operands.get(1).and_then(|&v| kernel.constant(v)).and_then(|s| s.as_int());
-    !integer || divisor.is_some_and(|d| d != 0 && d != -1)
+/// How deep each region lies, and the region of each value's definition. A value that is visible in
+/// a loop comes from outside of it exactly if it is defined less deep than the loop's own regions.
+struct Depths {
+    regions: Vec<usize>,
+    values: Vec<usize>,
+}
+
+impl Depths {
+    fn new(kernel: &Kernel, order: &[(RegionId, OpId)]) -> Depths {
+        let mut depths = Depths {
+            regions: vec![0; kernel.regions.len()],
+            values: vec![0; kernel.values.len()],
+        };
+        for &(region, op) in order {
+            let depth = depths.regions[region.index()];
+            for &result in &kernel.ops[op].results {
+                depths.values[result.index()] = depth;
+            }
+            for &nested in &kernel.ops[op].regions {
+                depths.regions[nested.index()] = depth + 1;
+                for &argument in &kernel.regions[nested].arguments {
+                    depths.values[argument.index()] = depth + 1;
+                }
+            }
+        }
+        depths
+    }
+}
+
+/// Takes what does not change out of the loop `op`, which stands at depth `outside`.
+fn hoist(
+    kernel: &mut Kernel,
+    depths: &mut Depths,
+    before: &mut [Vec<OpId>],
+    outside: usize,
+    op: OpId,
+) -> Vec<OpId> {
+    let mut moved = Vec::new();
+    for region in kernel.ops[op].regions.clone() {
+        let ops = settled(kernel, before, region);
+        let (leaving, staying): (Vec<OpId>, Vec<OpId>) = ops.into_iter().partition(|&inner| {
+            let data = &kernel.ops[inner];
+            let free = data.operands.iter().all(|v| depths.values[v.index()] <= outside);
+            let leaves = free && is_pure(kernel, data) && !may_warn_of_division(kernel, data);
+            if leaves {
+                for &result in &data.results {
+                    depths.values[result.index()] = outside;
+                }
+            }
+            leaves
+        });
+        kernel.regions[region].ops = staying;
+        moved.extend(leaving);
+    }
+    moved
 }

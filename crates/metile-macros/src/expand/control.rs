@@ -2,11 +2,11 @@
 
 use super::body::{Body, call};
 use super::scope::take_mut_names;
-use super::statements::{cell_again, naming};
+use super::statements::cell_again;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Expr, RangeLimits};
+use syn::{Expr, Pat, RangeLimits};
 
 impl Body {
     pub fn for_loop(&mut self, expr: &mut Expr) {
@@ -18,7 +18,6 @@ impl Body {
         let mut first = TokenStream::new();
         for name in &plain {
             self.scopes.declare(&name.to_string(), false);
-            first.extend(naming(name));
         }
         for name in &mutable {
             self.scopes.declare(&name.to_string(), true);
@@ -27,7 +26,12 @@ impl Body {
         self.block(&mut node.body);
         self.scopes.pop();
         let (pattern, body) = (&node.pat, &node.body);
-        *expr = call(span, "for_each", &quote_spanned!(span=> #over, |#pattern| { #first #body }));
+        let name = match &**pattern {
+            Pat::Ident(ident) => ident.ident.to_string(),
+            _ => String::new(),
+        };
+        let arguments = quote_spanned!(span=> #name, #over, |#pattern| { #first #body });
+        *expr = call(span, "for_each", &arguments);
     }
 
     fn loop_range(&mut self, over: &mut Expr) -> TokenStream {

@@ -127,6 +127,10 @@ impl Body {
 
     pub fn cast(&mut self, expr: &mut Expr) {
         let Expr::Cast(node) = expr else { return };
+        // A literal's type is the cast's to infer, natively.
+        if matches!(*node.expr, Expr::Lit(_)) {
+            return;
+        }
         let span = node.expr.span();
         self.expr(&mut node.expr);
         let (value, ty) = (&node.expr, &node.ty);

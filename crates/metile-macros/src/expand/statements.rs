@@ -18,7 +18,7 @@ pub fn naming(name: &syn::Ident) -> TokenStream {
     }
     let span = name.span();
     quote_spanned! {span=>
-        { use ::metile::lang::NameAny as _; ::metile::lang::Name(&#name).give(#text); }
+        { #[allow(unused_imports)] use ::metile::lang::NameAny as _; ::metile::lang::Name(&#name).give(#text); }
     }
 }
 
@@ -32,7 +32,8 @@ pub fn cell_again(name: &syn::Ident) -> TokenStream {
 impl Body {
     pub fn statements(&mut self, statements: &mut Vec<Stmt>) {
         let mut out = Vec::with_capacity(statements.len());
-        for mut statement in std::mem::take(statements) {
+        let count = statements.len();
+        for (n, mut statement) in std::mem::take(statements).into_iter().enumerate() {
             match statement {
                 Stmt::Local(local) => self.local(local, &mut out),
                 Stmt::Item(ref item) => {
@@ -41,8 +42,15 @@ impl Body {
                     }
                     out.push(statement);
                 }
-                Stmt::Expr(ref mut expr, _) => {
+                Stmt::Expr(ref mut expr, ref mut semi) => {
+                    // As a call it needs the semicolon that a loop or branch does without.
+                    let ends_itself =
+                        matches!(expr, Expr::ForLoop(_) | Expr::While(_) | Expr::If(_));
+                    let span = expr.span();
                     self.expr(expr);
+                    if ends_itself && n + 1 < count {
+                        semi.get_or_insert(Token![;](span));
+                    }
                     out.push(statement);
                 }
                 Stmt::Macro(node) => {
