@@ -101,6 +101,8 @@ impl Diagnostic {
     }
 }
 
+impl std::error::Error for Diagnostic {}
+
 impl fmt::Display for Diagnostic {
     /// The message alone; [`Diagnostic::render`] shows the source line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -128,13 +130,26 @@ fn render_place(files: &[SourceFile], span: Span, label: &str) -> String {
         }
         return out;
     };
-    let (pad, width) = caret_extent(&text, span.column);
-    let carets = "^".repeat(width);
+    let (text, column) = window(&text, span.column);
+    let (pad, width) = caret_extent(&text, column);
+    let (pad, carets) = (" ".repeat(pad), "^".repeat(width));
     out.push_str(&format!("{:gutter$} |\n", ""));
     out.push_str(&format!("{} | {}\n", span.line, text.replace('\t', " ").trim_end()));
-    out.push_str(format!("{:gutter$} | {:pad$}{carets} {label}", "", "").trim_end());
+    out.push_str(format!("{:gutter$} | {pad}{carets} {label}", "").trim_end());
     out.push('\n');
     out
+}
+
+/// The part of a long line around the column, and the column in it.
+fn window(line: &str, column: u32) -> (String, u32) {
+    const WIDTH: usize = 160;
+    let at = (column.saturating_sub(1)) as usize;
+    let skip = at.saturating_sub(WIDTH / 2);
+    if skip == 0 {
+        return (line.chars().take(WIDTH).collect(), column);
+    }
+    let part: String = line.chars().skip(skip).take(WIDTH).collect();
+    (format!("…{part}"), (at - skip + 2) as u32)
 }
 
 /// Columns before the caret, and how many carets: a name with its call's parentheses, or one

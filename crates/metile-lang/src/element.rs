@@ -25,12 +25,18 @@ pub trait Element: sealed::Sealed + Copy + 'static {
     message = "`{Self}` can't be the element of a tile",
     note = "tiles hold bool, i8..i64, u8..u64, f16, bf16 or f32"
 )]
-pub trait Dtype: Element<Tile = Self> {
+pub trait Dtype: Element<Tile = Self> + StoredAs<Self> {
     /// The dtype.
     const DTYPE: DType;
     /// The value as a constant.
     fn scalar(self) -> Scalar;
 }
+
+/// A dtype whose values a store may put into a tensor of `T`: its own, and between floats, where
+/// the store rounds.
+pub trait StoredAs<T> {}
+impl<V: Number, T: Number<Wide = V::Wide>> StoredAs<T> for V {}
+impl StoredAs<bool> for bool {}
 
 /// A dtype with arithmetic.
 #[diagnostic::on_unimplemented(

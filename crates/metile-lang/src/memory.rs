@@ -1,6 +1,6 @@
 //! Tensors as a kernel sees them: views that loads and stores go through.
 
-use crate::element::{Dtype, Element, Float, Int, Number};
+use crate::element::{Dtype, Element, Float, Int, StoredAs};
 use crate::tile::{IntoTile, Tile};
 use crate::trace::{At, Raw, Tracer, here, with};
 use metile_ir::tile::{AtomicOp, OpKind, TileType};
@@ -107,16 +107,11 @@ pub trait StoreInto<T: Dtype> {
     #[doc(hidden)]
     fn stored(self) -> Sealed;
 }
-impl<V: Number, T: Number<Wide = V::Wide>> StoreInto<T> for Tile<V> {
+impl<V: Dtype + StoredAs<T>, T: Dtype> StoreInto<T> for Tile<V> {
     #[track_caller]
     fn stored(self) -> Sealed {
         let at = here();
         Sealed(with(|t| t.cast(at, self.raw, T::DTYPE)))
-    }
-}
-impl StoreInto<bool> for Tile<bool> {
-    fn stored(self) -> Sealed {
-        Sealed(self.raw)
     }
 }
 impl<T: Float> StoreInto<T> for f32 {

@@ -9,7 +9,7 @@ use metile_ir::tile::{BinaryOp, CompareOp, OpKind};
 /// Two numbers that arithmetic may combine: tiles that widen alike, or a tile and a literal.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` and `{B}` can't be combined",
-    note = "both sides need one dtype (f16, bf16 and f32 mix); convert one with `.to::<…>()`"
+    note = "both sides need one dtype (f16, bf16 and f32 mix): convert one with `.to::<…>()`; beside i64 tiles a host value is a usize, or `scalar(x)` of an i64"
 )]
 pub trait Arithmetic<B> {
     /// The dtype both sides widen to.
@@ -22,7 +22,7 @@ pub trait Arithmetic<B> {
 /// Two values of one dtype: tiles, or a tile and a literal.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` and `{B}` are not of one dtype",
-    note = "convert one side with `.to::<…>()`"
+    note = "convert one side with `.to::<…>()`; beside i64 tiles a host value is a usize, or `scalar(x)` of an i64"
 )]
 pub trait SameDtype<B> {
     /// The dtype.
@@ -146,7 +146,7 @@ same_host!(bool => bool);
 /// Two values that can be compared: both on the host, or at least one traced.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` and `{B}` can't be compared in a kernel",
-    note = "both sides need one dtype (f16, bf16 and f32 mix); convert one with `.to::<…>()`"
+    note = "both sides need one dtype (f16, bf16 and f32 mix): convert one with `.to::<…>()`; beside i64 tiles a host value is a usize, or `scalar(x)` of an i64"
 )]
 pub trait Compare<B> {
     /// `bool` on the host, `Tile<bool>` traced.

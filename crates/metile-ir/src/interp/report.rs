@@ -1,7 +1,6 @@
 //! Wording of warnings and failures.
 
 use crate::diagnostic::Diagnostic;
-use crate::span::Span;
 use crate::tile::{Kernel, OpId};
 use std::collections::HashSet;
 
@@ -34,15 +33,4 @@ pub(super) fn parameter_name(kernel: &Kernel, n: usize) -> String {
 /// `program (2, 0, 0)`.
 pub(super) fn program(id: [u64; 3]) -> String {
     format!("program ({}, {}, {})", id[0], id[1], id[2])
-}
-
-/// A place as text, for labels of other places.
-pub(super) fn place(kernel: &Kernel, span: Option<Span>) -> String {
-    match span {
-        Some(span) => {
-            let file = kernel.files.get(span.file as usize).map_or("<unknown>", |f| f.name.as_str());
-            format!("{file}:{}:{}", span.line, span.column)
-        }
-        None => "an unknown place".to_owned(),
-    }
 }
