@@ -12,8 +12,7 @@ use std::io::Write;
 pub const VARIABLE: &str = "METILE_DUMP";
 
 /// Every stage there is, in order: the kernel as it came, after each pass, and as it leaves.
-pub const STAGES: [&str; 7] =
-    ["input", "fold", "canonicalize", "cse", "licm", "dce", "optimized"];
+pub const STAGES: [&str; 7] = ["input", "fold", "canonicalize", "cse", "licm", "dce", "optimized"];
 
 /// What is to be shown.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -92,7 +92,8 @@ pub fn optimize(kernel: Verified, options: &Options) -> Result<Optimized, Optimi
             let (next, stage) = run(kernel, pass, round)?;
             kernel = next;
             any |= stage.changed;
-            let note = format!(" (round {round}{})", if stage.changed { "" } else { ", no change" });
+            let note =
+                format!(" (round {round}{})", if stage.changed { "" } else { ", no change" });
             options.dump.show(stage.name, &note, kernel.kernel());
             stages.push(stage);
         }
@@ -112,8 +113,8 @@ fn run(kernel: Verified, pass: Pass, round: usize) -> Result<(Verified, Stage), 
     let (kernel, changed) = pass.run(kernel.into_kernel());
     let time = start.elapsed();
     let ops_after = count(&kernel);
-    let kernel = verify(kernel)
-        .map_err(|errors| OptimizeError { pass: name, kernel: title, errors })?;
+    let kernel =
+        verify(kernel).map_err(|errors| OptimizeError { pass: name, kernel: title, errors })?;
     Ok((kernel, Stage { name, round, time, ops_before, ops_after, changed }))
 }
 

@@ -4,7 +4,7 @@ use crate::device::Device;
 use crate::error::Error;
 use crate::host_memory::HostMemory;
 use crate::overlap::{Region, overlap, overlaps_itself};
-use metile_compiler::{Optimized, optimize};
+use metile_compiler::{Dump, Optimized, Options, optimize};
 use metile_ir::Format;
 use metile_ir::interp::{self, Interpreter, Outcome};
 use metile_ir::tile::{Access, Kernel, verify};
@@ -53,7 +53,9 @@ impl<'call> Prepared<'call> {
         let files = kernel.files.clone();
         let verified = verify::verify(kernel)
             .map_err(|diagnostics| CompileError { diagnostics, files })?;
-        let optimized = optimize(verified)
+        let dump = Dump::from_env().map_err(|e| refuse(e.to_string()))?;
+        let options = Options { dump, ..Options::default() };
+        let optimized = optimize(verified, &options)
             .map_err(|e| Error::Internal { kernel: name.to_owned(), message: e.to_string() })?;
         check_overlap(&traced, &call.arguments).map_err(refuse)?;
         let mut storages = Vec::new();
@@ -107,7 +109,8 @@ impl<'call> Prepared<'call> {
         for stage in &self.optimized.stages {
             let _ = writeln!(
                 text,
-                "  {:<13}{:>5} → {:<5} operations  {:>8.1} µs",
+                "  {}. {:<13}{:>5} → {:<5} operations  {:>8.1} µs",
+                stage.round,
                 stage.name,
                 stage.ops_before,
                 stage.ops_after,

@@ -43,3 +43,14 @@ pub mod prelude {
     pub use metile_macros::{kernel, kernel_fn};
     pub use metile_runtime::{Device, Error};
 }
+
+// The book's code runs with the documentation tests.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../../docs/src/first-kernel.md")]
+    struct FirstKernel;
+    #[doc = include_str!("../../../docs/src/language.md")]
+    struct Language;
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+}

@@ -5,7 +5,9 @@
 
 use metile_ir::Scalar;
 use metile_ir::tile::verify::MAX_OPS;
-use metile_ir::tile::{Definition, Kernel, Op, OpId, OpKind, Region, RegionId, TileType, Type, Value, ValueData};
+use metile_ir::tile::{
+    Definition, Kernel, Op, OpId, OpKind, Region, RegionId, TileType, Type, Value, ValueData,
+};
 
 /// How often one operation is rewritten in place before the next pass has to go on with it. No rule
 /// undoes another, so this only bounds a mistake.
@@ -138,12 +140,24 @@ impl Edit {
     }
 
     /// A new operation before the one looked at; `None` if the kernel is as large as it may be.
-    pub fn insert(&mut self, at: OpId, kind: OpKind, operands: Vec<Value>, ty: TileType) -> Option<Value> {
+    pub fn insert(
+        &mut self,
+        at: OpId,
+        kind: OpKind,
+        operands: Vec<Value>,
+        ty: TileType,
+    ) -> Option<Value> {
         if self.kernel.ops.len() >= MAX_OPS {
             return None;
         }
         let span = self.kernel.ops[at].span;
-        let op = self.kernel.ops.push(Op { kind, operands, results: Vec::new(), regions: Vec::new(), span });
+        let op = self.kernel.ops.push(Op {
+            kind,
+            operands,
+            results: Vec::new(),
+            regions: Vec::new(),
+            span,
+        });
         let value = self.kernel.values.push(ValueData {
             ty: Type::Tile(ty),
             definition: Definition::Result(op, 0),

@@ -1,16 +1,19 @@
 //! What is known of operations and values.
 
 use metile_ir::arith;
-use metile_ir::tile::{Access, BinaryOp, Kernel, Op, OpKind, ReduceOp, ScanOp, Type, UnaryOp, Value};
+use metile_ir::tile::{
+    Access, BinaryOp, Kernel, Op, OpKind, ReduceOp, ScanOp, Type, UnaryOp, Value,
+};
 use metile_ir::{DType, Scalar};
 
 /// Whether the results follow from the operands alone, wherever the operation stands: nothing is
 /// written, and what is read is constant during the launch.
 pub(super) fn is_pure(kernel: &Kernel, op: &Op) -> bool {
     match op.kind {
-        OpKind::Load { .. } | OpKind::LoadTile => op.operands.first().is_some_and(
-            |&t| matches!(kernel.ty(t), Type::Tensor(t) if t.access == Access::Read),
-        ),
+        OpKind::Load { .. } | OpKind::LoadTile => op
+            .operands
+            .first()
+            .is_some_and(|&t| matches!(kernel.ty(t), Type::Tensor(t) if t.access == Access::Read)),
         OpKind::For | OpKind::While | OpKind::If => false,
         _ => !op.kind.has_effect(),
     }
@@ -55,7 +58,9 @@ fn sources(kernel: &Kernel, value: Value) -> Option<&[Value]> {
     match &op.kind {
         OpKind::Constant(c) => (!is_signalling(*c)).then_some(&[]),
         OpKind::Binary(_) | OpKind::Fma | OpKind::Dot { .. } => Some(&[]),
-        OpKind::Reduce { op: ReduceOp::Sum, .. } | OpKind::Scan { op: ScanOp::Sum, .. } => Some(&[]),
+        OpKind::Reduce { op: ReduceOp::Sum, .. } | OpKind::Scan { op: ScanOp::Sum, .. } => {
+            Some(&[])
+        }
         // These move bits, or may return their operand as it is.
         OpKind::Unary(
             UnaryOp::Neg

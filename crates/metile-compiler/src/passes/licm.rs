@@ -55,10 +55,8 @@ struct Depths {
 
 impl Depths {
     fn new(kernel: &Kernel, order: &[(RegionId, OpId)]) -> Depths {
-        let mut depths = Depths {
-            regions: vec![0; kernel.regions.len()],
-            values: vec![0; kernel.values.len()],
-        };
+        let mut depths =
+            Depths { regions: vec![0; kernel.regions.len()], values: vec![0; kernel.values.len()] };
         for &(region, op) in order {
             let depth = depths.regions[region.index()];
             for &result in &kernel.ops[op].results {

@@ -32,8 +32,7 @@ pub enum Pass {
 
 impl Pass {
     /// Every pass, in the order in which the pipeline runs them.
-    pub const ALL: [Pass; 5] =
-        [Pass::Fold, Pass::Canonicalize, Pass::Cse, Pass::Licm, Pass::Dce];
+    pub const ALL: [Pass; 5] = [Pass::Fold, Pass::Canonicalize, Pass::Cse, Pass::Licm, Pass::Dce];
 
     /// The name, as in `METILE_DUMP`.
     pub const fn name(self) -> &'static str {

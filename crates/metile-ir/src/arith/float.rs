@@ -62,3 +62,25 @@ pub fn min(a: f32, b: f32) -> f32 {
         b
     }
 }
+
+/// `a * b + c` rounded once.
+///
+/// The product is exact in `f64`. The sum is rounded to odd there: where it is inexact, its last bit
+/// is set, so that rounding to `f32` sees that there was more. `libm::fmaf` rounds twice where the
+/// result is subnormal.
+pub fn fma(a: f32, b: f32, c: f32) -> f32 {
+    let (product, addend) = (f64::from(a) * f64::from(b), f64::from(c));
+    let sum = product + addend;
+    if !sum.is_finite() {
+        return sum as f32;
+    }
+    // What the sum lost, exactly (Knuth's two-sum).
+    let part = sum - product;
+    let lost = (product - (sum - part)) + (addend - part);
+    let mut bits = sum.to_bits();
+    if lost != 0.0 && bits & 1 == 0 {
+        // To the neighbour on the side of the exact value, which is odd.
+        bits = if (lost > 0.0) == (sum > 0.0) { bits + 1 } else { bits - 1 };
+    }
+    f64::from_bits(bits) as f32
+}

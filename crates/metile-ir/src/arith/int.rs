@@ -9,9 +9,7 @@ pub(super) fn unary(op: UnaryOp, a: Scalar) -> Option<Scalar> {
         UnaryOp::Neg => -x,
         UnaryOp::Abs => x.abs(),
         UnaryOp::Not => !x,
-        UnaryOp::ReverseBits => {
-            i128::from(a.bits().reverse_bits() >> (64 - a.dtype().bits()))
-        }
+        UnaryOp::ReverseBits => i128::from(a.bits().reverse_bits() >> (64 - a.dtype().bits())),
         _ => return None,
     };
     Some(Scalar::int(a.dtype(), value))

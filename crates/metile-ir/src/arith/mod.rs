@@ -48,7 +48,7 @@ pub fn fma(a: Scalar, b: Scalar, c: Scalar) -> Option<Scalar> {
     if [a, b, c].iter().any(|s| s.dtype() != DType::F32) {
         return None;
     }
-    Some(Scalar::f32(libm::fmaf(a.as_f32()?, b.as_f32()?, c.as_f32()?)))
+    Some(Scalar::f32(float::fma(a.as_f32()?, b.as_f32()?, c.as_f32()?)))
 }
 
 /// `a op b`: integers, `f32`, and `bool` for equality. Any NaN compares unordered: only `Ne` is true.

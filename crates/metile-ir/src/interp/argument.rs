@@ -95,9 +95,7 @@ fn bind_one(
             Ok(Value::Tile(Rc::new(Tile::scalar(*s))))
         }
         (Type::Tile(t), Argument::Scalar(s)) => Err(format!("is {}, not {t}", s.dtype())),
-        (Type::Tensor(t), Argument::Tensor(a)) => {
-            Ok(Value::View(Rc::new(view(n, t, a, buffers)?)))
-        }
+        (Type::Tensor(t), Argument::Tensor(a)) => Ok(Value::View(Rc::new(view(n, t, a, buffers)?))),
         (Type::TensorList(t), Argument::List(items)) => {
             let views: Result<Vec<View>, String> =
                 items.iter().map(|a| view(n, t, a, buffers)).collect();
@@ -145,21 +143,60 @@ fn view(
         }
         *last /= block;
     }
-    if ty.access == Access::ReadWrite && repeats(&units, &a.strides) {
-        return Err("is written, but an axis of stride 0 makes indices share an element".to_owned());
-    }
     let mut parts = Vec::new();
     for (part, bytes) in a.parts.iter().zip(unit_bytes) {
         inside(ty, part, &units, &a.strides, bytes, buffers)?;
         parts.push(ViewPart { buffer: part.buffer, byte_offset: part.byte_offset as i64 });
     }
+    if ty.access != Access::Read && shares_elements(&units, &a.strides) {
+        return Err("is written, but its strides make two indices share an element".to_owned());
+    }
     Ok(View { ty, parts, shape: a.shape.clone(), strides: a.strides.clone(), parameter })
 }
 
-fn repeats(units: &[u64], strides: &[i64]) -> bool {
-    !units.contains(&0) && units.iter().zip(strides).any(|(&extent, &stride)| extent > 1 && stride == 0)
+/// Whether two indices lie at one place. The tensor is known to lie within its buffer, which bounds
+/// what this takes.
+fn shares_elements(units: &[u64], strides: &[i64]) -> bool {
+    if units.contains(&0) {
+        return false;
+    }
+    let mut axes: Vec<(u128, u128)> = units
+        .iter()
+        .zip(strides)
+        .filter(|(extent, _)| **extent > 1)
+        .map(|(&extent, &stride)| (u128::from(stride.unsigned_abs()), u128::from(extent)))
+        .collect();
+    axes.sort_unstable();
+    // Usual layouts nest: each axis steps over all that lies within.
+    let mut reach = 0u128;
+    let nested = axes.iter().all(|&(stride, extent)| {
+        let clear = stride > reach;
+        reach += stride * (extent - 1);
+        clear
+    });
+    if nested {
+        return false;
+    }
+    // Interleaved ones may do without sharing; more elements than places may not.
+    let elements = axes.iter().try_fold(1u128, |n, &(_, extent)| n.checked_mul(extent));
+    if elements.is_none_or(|n| n > reach + 1) {
+        return true;
+    }
+    let mut taken = vec![false; reach as usize + 1];
+    let mut at = vec![0u128; axes.len()];
+    loop {
+        let place: u128 = at.iter().zip(&axes).map(|(i, (stride, _))| i * stride).sum();
+        if std::mem::replace(&mut taken[place as usize], true) {
+            return true;
+        }
+        // The next index, as an odometer counts.
+        let Some(axis) = (0..axes.len()).find(|&n| at[n] + 1 < axes[n].1) else { return false };
+        at[axis] += 1;
+        at[..axis].fill(0);
+    }
 }
 
+/// That every element lies within its buffer, and that the buffer may be used as the type says.
 fn inside(
     ty: TensorType,
     part: &Part,
@@ -177,17 +214,25 @@ fn inside(
     if units.contains(&0) {
         return Ok(());
     }
+    // Extents and strides may be anything, so that even 128 bits can overflow.
+    let reach = |(&extent, &stride): (&u64, &i64)| {
+        i128::from(extent - 1).checked_mul(i128::from(stride))?.checked_mul(bytes as i128)
+    };
     let (mut low, mut high) = (i128::from(part.byte_offset), i128::from(part.byte_offset));
-    for (&extent, &stride) in units.iter().zip(strides) {
-        let reach = i128::from(extent - 1) * i128::from(stride) * bytes as i128;
-        if reach < 0 { low += reach } else { high += reach }
+    for axis in units.iter().zip(strides) {
+        let moved = reach(axis).and_then(|reach| {
+            let end = if reach < 0 { &mut low } else { &mut high };
+            *end = end.checked_add(reach)?;
+            Some(())
+        });
+        if moved.is_none() {
+            return Err("reaches further than any buffer".to_owned());
+        }
     }
     let size = buffer.bytes().len() as i128;
-    if low < 0 || high + bytes as i128 > size {
-        return Err(format!(
-            "reaches bytes {low}..{} of a buffer of {size}",
-            high + bytes as i128
-        ));
+    match high.checked_add(bytes as i128) {
+        Some(end) if low >= 0 && end <= size => Ok(()),
+        Some(end) => Err(format!("reaches bytes {low}..{end} of a buffer of {size}")),
+        None => Err("reaches further than any buffer".to_owned()),
     }
-    Ok(())
 }

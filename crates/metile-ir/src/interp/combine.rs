@@ -34,8 +34,9 @@ pub(super) fn reduce(op: ReduceOp, axis: usize, from: &Tile, to: TileType) -> Ti
 /// `f32` in `f64`, rounded once; integers wrapping.
 fn sum(dtype: DType, elements: impl Iterator<Item = Scalar>) -> Scalar {
     if dtype == DType::F32 {
-        let total: f64 = elements.map(|s| s.as_f32().map_or(f64::NAN, f64::from)).sum();
-        // An f64 sum starts at -0; a sum of nothing but -0 stays -0, as in f32.
+        // From -0, so that a sum of nothing but -0 is -0, as adding them in f32 is.
+        let total =
+            elements.fold(-0.0, |total: f64, s| total + s.as_f32().map_or(f64::NAN, f64::from));
         return Scalar::f32(total as f32);
     }
     let add = |a, b| arith::binary(BinaryOp::Add, a, b).unwrap_or(a);
@@ -47,7 +48,7 @@ fn extreme(op: BinaryOp, dtype: DType, elements: impl Iterator<Item = Scalar>) -
     elements.reduce(pick).unwrap_or(Scalar::zero(dtype))
 }
 
-/// The index of the first NaN, else of the first element that equals the extreme.
+/// The index of the first NaN, else of the first element that equals the extreme; -0 equals +0.
 fn first_extreme(
     op: BinaryOp,
     dtype: DType,
@@ -93,7 +94,7 @@ fn combine(op: BinaryOp, a: Scalar, b: Scalar) -> Scalar {
     arith::binary(op, a, b).unwrap_or(a)
 }
 
-/// `acc + a · b`: floats in `f64`, rounded once; `i8` in wrapping `i32`.
+/// `acc + a · b`: floats as the sum of exact products in `f64`, then `acc`, rounded once to `f32`; `i8` in wrapping `i32`.
 pub(super) fn dot(a: &Tile, b: &Tile, acc: &Tile, transpose_a: bool, transpose_b: bool) -> Tile {
     let (m, n) = (acc.ty.shape.side(0), acc.ty.shape.side(1));
     let k = a.ty.shape.side(if transpose_a { 0 } else { 1 });
@@ -117,9 +118,8 @@ pub(super) fn dot(a: &Tile, b: &Tile, acc: &Tile, transpose_a: bool, transpose_b
     let (left, right, start) = (widen(a), widen(b), widen(acc));
     for i in 0..m {
         for j in 0..n {
-            let total = (0..k).fold(start[i * n + j], |total, x| {
-                total + left[at_a(i, x)] * right[at_b(x, j)]
-            });
+            let sum = (0..k).fold(-0.0, |sum: f64, x| sum + left[at_a(i, x)] * right[at_b(x, j)]);
+            let total = start[i * n + j] + sum;
             bits.push(u64::from((total as f32).to_bits()));
         }
     }

@@ -13,7 +13,10 @@ pub(super) fn unary(op: UnaryOp, a: &Tile) -> Tile {
         let bits = a.bits.iter().map(|&x| u64::from(f(f32::from_bits(x as u32)).to_bits()));
         return Tile { ty: a.ty, bits: bits.collect() };
     }
-    Tile::collect(a.ty, a.scalars().map(|x| arith::unary(op, x).unwrap_or(Scalar::zero(a.ty.dtype))))
+    Tile::collect(
+        a.ty,
+        a.scalars().map(|x| arith::unary(op, x).unwrap_or(Scalar::zero(a.ty.dtype))),
+    )
 }
 
 pub(super) fn binary(op: BinaryOp, a: &Tile, b: &Tile) -> Tile {

@@ -6,7 +6,7 @@ use super::report;
 use super::value::{Tile, View};
 use crate::arith;
 use crate::diagnostic::Diagnostic;
-use crate::dtype::Format;
+use crate::dtype::{Format, PackedFormat};
 use crate::packed;
 use crate::scalar::Scalar;
 use crate::tile::{AtomicOp, BinaryOp, MAX_RANK, OpId, Shape, TileType};
@@ -45,13 +45,20 @@ fn rectangle(origin: &[Rc<Tile>], shape: &Shape, n: usize) -> Index {
 
 impl Launch<'_, '_> {
     /// Whether the index lies in the view; if not, that may be worth a warning.
-    fn within(&mut self, program: &Program, access: &Access<'_>, index: Index, lane: usize) -> bool {
+    fn within(
+        &mut self,
+        program: &Program,
+        access: &Access<'_>,
+        index: Index,
+        lane: usize,
+    ) -> bool {
         let view = access.view;
         let fits = index.is_some_and(|index| {
             view.shape.iter().zip(index).all(|(&extent, i)| i >= 0 && (i as u64) < extent)
         });
         let limit = self.options.max_warnings;
-        if !fits && self.options.warn_out_of_shape
+        if !fits
+            && self.options.warn_out_of_shape
             && self.warnings.is_new(access.op, "shape", limit)
         {
             let name = report::parameter_name(self.kernel, view.parameter);
@@ -80,53 +87,70 @@ impl Launch<'_, '_> {
         (view.parts[0].byte_offset + step * width) as usize
     }
 
-    fn read(&mut self, program: &Program, access: &Access<'_>, index: [i64; MAX_RANK]) -> u64 {
+    fn read(
+        &mut self,
+        program: &Program,
+        access: &Access<'_>,
+        index: [i64; MAX_RANK],
+        lane: usize,
+    ) -> u64 {
         let view = access.view;
         if let Format::Packed(format) = view.ty.format {
             return self.read_packed(view, format, index);
         }
         let (at, width) = (Self::byte(view, index), view.loaded().bytes());
-        self.note(program, access, at, AccessKind::Read);
+        self.note(program, access, at, AccessKind::Read, (index, lane));
         self.element(view, at, width)
     }
 
+    /// The element's bits. A truth value is any byte in memory, and 0 or 1 in a tile.
     fn element(&self, view: &View, at: usize, width: usize) -> u64 {
         let bytes = self.buffers[view.parts[0].buffer].bytes();
         let mut word = [0; 8];
         word[..width].copy_from_slice(&bytes[at..at + width]);
-        u64::from_le_bytes(word)
+        Scalar::from_bits(view.loaded(), u64::from_le_bytes(word)).bits()
     }
 
-    fn read_packed(
-        &mut self,
-        view: &View,
-        format: crate::dtype::PackedFormat,
-        index: [i64; MAX_RANK],
-    ) -> u64 {
+    fn read_packed(&mut self, view: &View, format: PackedFormat, index: [i64; MAX_RANK]) -> u64 {
         let block = format.block_elements();
         let last = view.shape.len() - 1;
         let column = index[last] as usize;
         let outer: i64 = (0..last).map(|axis| view.strides[axis] * index[axis]).sum();
         let unit = outer + (column / block) as i64;
-        let mut arrays: Vec<&[u8]> = Vec::with_capacity(view.parts.len());
-        for (part, bytes) in view.parts.iter().zip(format.block_bytes()) {
-            let at = (part.byte_offset + unit * bytes as i64) as usize;
-            arrays.push(&self.buffers[part.buffer].bytes()[at..at + bytes]);
+        let sizes = format.block_bytes();
+        let places: Vec<(usize, usize)> = view
+            .parts
+            .iter()
+            .zip(&sizes)
+            .map(|(part, &size)| (part.buffer, (part.byte_offset + unit * size as i64) as usize))
+            .collect();
+        if let Some(values) = self.block.get(format, &places) {
+            return u64::from(values[column % block].to_bits());
         }
-        let key = (arrays[0].as_ptr() as usize, view.parts[0].buffer);
-        if self.block.key != Some(key) {
-            let mut values = vec![0.0; block];
-            // The sizes are the format's own, so decoding can't fail.
-            let decoded = packed::decode_block(format, &arrays, &mut values);
-            debug_assert!(decoded.is_ok(), "{decoded:?}");
-            self.block = super::machine::DecodedBlock { key: Some(key), values };
-        }
-        u64::from(self.block.values[column % block].to_bits())
+        let arrays: Vec<&[u8]> = places
+            .iter()
+            .zip(&sizes)
+            .map(|(&(buffer, at), &size)| &self.buffers[buffer].bytes()[at..at + size])
+            .collect();
+        let mut values = vec![0.0; block];
+        // The sizes are the format's own, so decoding can't fail.
+        let decoded = packed::decode_block(format, &arrays, &mut values);
+        debug_assert!(decoded.is_ok(), "{decoded:?}");
+        let bits = u64::from(values[column % block].to_bits());
+        self.block.set(format, places, values);
+        bits
     }
 
-    fn write(&mut self, program: &Program, access: &Access<'_>, index: [i64; MAX_RANK], bits: u64) {
+    fn write(
+        &mut self,
+        program: &Program,
+        access: &Access<'_>,
+        index: [i64; MAX_RANK],
+        lane: usize,
+        bits: u64,
+    ) {
         let (at, width) = (Self::byte(access.view, index), access.view.loaded().bytes());
-        self.note(program, access, at, AccessKind::Write);
+        self.note(program, access, at, AccessKind::Write, (index, lane));
         self.put(access.view, at, width, bits);
     }
 
@@ -134,28 +158,43 @@ impl Launch<'_, '_> {
         if let Some(bytes) = self.buffers[view.parts[0].buffer].bytes_mut() {
             bytes[at..at + width].copy_from_slice(&bits.to_le_bytes()[..width]);
         }
+        self.block.forget();
     }
 
-    fn note(&mut self, program: &Program, access: &Access<'_>, byte: usize, kind: AccessKind) {
+    fn note(
+        &mut self,
+        program: &Program,
+        access: &Access<'_>,
+        byte: usize,
+        kind: AccessKind,
+        which: ([i64; MAX_RANK], usize),
+    ) {
         // Tensors that are only read are not written by anyone during a launch.
         if !self.options.check_races || access.view.ty.access != crate::tile::Access::ReadWrite {
             return;
         }
         let place = Place { buffer: access.view.parts[0].buffer, byte };
         if let Some(earlier) = self.races.access(place, program, access.op, kind) {
-            self.warn_race(program, access, earlier);
+            self.warn_race(program, access, earlier, which);
         }
     }
 
-    fn warn_race(&mut self, program: &Program, access: &Access<'_>, earlier: (OpId, u64)) {
+    fn warn_race(
+        &mut self,
+        program: &Program,
+        access: &Access<'_>,
+        earlier: (OpId, u64),
+        (index, lane): ([i64; MAX_RANK], usize),
+    ) {
         if !self.warnings.is_new(access.op, "race", self.options.max_warnings) {
             return;
         }
         let name = report::parameter_name(self.kernel, access.view.parameter);
         let message = format!(
-            "{} {} an element of `{name}` that {} also touches, and nothing orders the two",
+            "{} {} `{name}` at {:?} (lane {lane}), which {} also touches, and nothing orders the two",
             report::program(program.id),
             access.what,
+            &index[..access.view.shape.len()],
             report::program(self.program_id(earlier.1)),
         );
         let mut warning = Diagnostic::warning(message)
@@ -187,7 +226,7 @@ impl Launch<'_, '_> {
                 let index = pointwise(coordinates, n);
                 match index {
                     _ if !self.within(program, access, index, n) => fill.bits[0],
-                    Some(index) => self.read(program, access, index),
+                    Some(index) => self.read(program, access, index, n),
                     None => fill.bits[0],
                 }
             })
@@ -208,7 +247,7 @@ impl Launch<'_, '_> {
                 let index = rectangle(origin, &ty.shape, n);
                 match index {
                     _ if !self.within(program, access, index, n) => fill.bits[0],
-                    Some(index) => self.read(program, access, index),
+                    Some(index) => self.read(program, access, index, n),
                     None => fill.bits[0],
                 }
             })
@@ -232,7 +271,7 @@ impl Launch<'_, '_> {
             if self.within(program, access, index, n)
                 && let Some(index) = index
             {
-                self.write(program, access, index, value.bits[n]);
+                self.write(program, access, index, n, value.bits[n]);
             }
         }
     }
@@ -249,7 +288,7 @@ impl Launch<'_, '_> {
             if self.within(program, access, index, n)
                 && let Some(index) = index
             {
-                self.write(program, access, index, value.bits[n]);
+                self.write(program, access, index, n, value.bits[n]);
             }
         }
     }
@@ -273,7 +312,7 @@ impl Launch<'_, '_> {
             }
             let Some(index) = index else { continue };
             let (at, width) = (Self::byte(view, index), view.loaded().bytes());
-            self.note(program, access, at, AccessKind::Atomic);
+            self.note(program, access, at, AccessKind::Atomic, (index, n));
             *old = self.element(view, at, width);
             if let Some(value) = new(n, Scalar::from_bits(ty.dtype, *old)) {
                 self.put(view, at, width, value.bits());
@@ -309,7 +348,7 @@ pub(super) fn narrow(view: &View, axis: usize, start: i64, length: i64) -> View 
 /// The view at `index` of `axis`, which goes away.
 pub(super) fn pick(view: &View, axis: usize, index: i64) -> View {
     let rank = view.shape.len() - 1;
-    if index < 0 || index as u64 >= view.shape[axis] || view.shape.contains(&0) {
+    if index < 0 || index as u64 >= view.shape[axis] {
         return view.empty(rank);
     }
     let mut out = view.clone();

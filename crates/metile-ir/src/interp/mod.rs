@@ -8,15 +8,20 @@
 
 mod argument;
 mod combine;
+mod control;
 mod elementwise;
 mod machine;
 mod memory;
+mod order;
+mod print;
 mod races;
 mod report;
 mod shape;
+mod sync;
 mod value;
 
 pub use argument::{Argument, Buffer, Part, TensorArgument};
+pub use sync::MAX_WAITING;
 
 use crate::diagnostic::Diagnostic;
 use crate::tile::Verified;
@@ -67,7 +72,7 @@ pub struct Interpreter {
 pub struct Outcome {
     /// Things that are defined, but likely not meant; each place is reported once.
     pub warnings: Vec<Diagnostic>,
-    /// What the programs printed, in order.
+    /// What the programs printed, in order; after 65,536 lines a last one, `…`, stands for the rest.
     pub printed: Vec<String>,
     /// Operations run.
     pub steps: u64,
@@ -104,6 +109,9 @@ pub enum Failure {
     /// [`Options::step_limit`] is reached.
     #[error("the launch ran {0} operations without ending")]
     StepLimit(u64),
+    /// More than [`MAX_WAITING`] programs wait at once.
+    #[error("more than {MAX_WAITING} programs wait for each other; launch a smaller grid")]
+    TooManyWaiting,
 }
 
 impl Failure {
@@ -134,9 +142,10 @@ impl Interpreter {
     ) -> Result<Outcome, Failure> {
         let kernel = kernel.kernel();
         let values = argument::bind(kernel, arguments, buffers)?;
-        let programs = grid.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent));
-        match programs {
-            Some(0) => Ok(Outcome::default()),
+        if grid.contains(&0) {
+            return Ok(Outcome::default());
+        }
+        match grid.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent)) {
             Some(n) if n <= MAX_PROGRAMS => {
                 machine::Launch::new(kernel, &self.options, grid, buffers).run(n, &values)
             }

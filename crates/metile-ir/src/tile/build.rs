@@ -56,6 +56,10 @@ impl Builder {
     pub fn set_span(&mut self, span: Option<Span>) {
         self.span = span;
     }
+    /// Where the last operations were written.
+    pub fn span(&self) -> Option<Span> {
+        self.span
+    }
     /// The region that operations are appended to.
     pub fn region(&self) -> RegionId {
         self.region

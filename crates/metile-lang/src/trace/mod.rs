@@ -101,7 +101,9 @@ pub(crate) fn trace(name: &str, persistent: bool, body: impl FnOnce()) -> Traced
             .map(String::as_str)
             .or_else(|| payload.downcast_ref::<&str>().copied())
             .unwrap_or("no message");
-        tracer.errors.push(Diagnostic::error(format!("the body panicked while it was traced: {text}")));
+        let error = Diagnostic::error(format!("the body panicked while it was traced: {text}"));
+        let last = tracer.builder.span();
+        tracer.errors.push(error.at(last).label("the last operation traced before"));
     }
     tracer.finish()
 }

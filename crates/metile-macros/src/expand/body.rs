@@ -5,7 +5,7 @@ use proc_macro2::Span;
 use quote::quote_spanned;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Arm, Block, Error, Expr, ExprClosure, ExprIf, FieldValue, Item, Path, parse_quote_spanned};
+use syn::{Arm, Block, Error, Expr, ExprClosure, ExprIf, ExprMethodCall, FieldValue, Item, Path};
 
 /// The state of the walk.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl Body {
             self.refuse(ident.span(), message);
         }
         let span = ident.span();
-        *expr = parse_quote_spanned!(span=> #ident.get());
+        *expr = Expr::Verbatim(quote_spanned!(span=> #ident.get()));
     }
 
     fn closure(&mut self, closure: &mut ExprClosure) {
@@ -107,14 +107,41 @@ impl Body {
 
     fn borrow(&mut self, node: &mut syn::ExprReference) {
         if node.mutability.is_some()
-            && let Some(ident) = self.cell_name(&node.expr)
+            && let Some(ident) = self.place_root(&node.expr)
         {
             let message = format!("`{ident}` can't be borrowed `&mut`: return the new value and assign it");
             return self.refuse(ident.span(), message);
         }
         self.expr(&mut node.expr);
     }
+
+    /// Reading a variable gives a copy, which these methods would change instead.
+    fn method(&mut self, node: &mut ExprMethodCall) {
+        let name = node.method.to_string();
+        let changes = name.ends_with("_mut") || CHANGING.contains(&name.as_str());
+        if changes && let Some(ident) = self.place_root(&node.receiver) {
+            let message =
+                format!("`{name}` can't change `{ident}` in place: assign the new value to it");
+            self.refuse(node.method.span(), message);
+        }
+        visit_mut::visit_expr_method_call_mut(self, node);
+    }
 }
+
+/// Methods of arrays and slices that change them, and that no tile has.
+const CHANGING: [&str; 11] = [
+    "clone_from",
+    "clone_from_slice",
+    "copy_from_slice",
+    "copy_within",
+    "fill",
+    "fill_with",
+    "sort_by",
+    "sort_unstable",
+    "sort_unstable_by",
+    "swap",
+    "swap_with_slice",
+];
 
 impl VisitMut for Body {
     fn visit_expr_mut(&mut self, expr: &mut Expr) {
@@ -132,6 +159,9 @@ impl VisitMut for Body {
             Expr::Macro(_) => self.macro_call(expr),
             Expr::Closure(closure) => self.closure(closure),
             Expr::Reference(reference) => self.borrow(reference),
+            Expr::MethodCall(node) => self.method(node),
+            // The length is a constant expression.
+            Expr::Repeat(node) => self.expr(&mut node.expr),
             Expr::Match(node) => {
                 self.expr(&mut node.expr);
                 node.arms.iter_mut().for_each(|arm| self.arm(arm));

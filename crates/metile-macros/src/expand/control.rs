@@ -6,7 +6,7 @@ use super::statements::cell_again;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Expr, Pat, RangeLimits};
+use syn::{Expr, ExprGroup, ExprParen, Pat, RangeLimits};
 
 impl Body {
     pub fn for_loop(&mut self, expr: &mut Expr) {
@@ -34,7 +34,12 @@ impl Body {
         *expr = call(span, "for_each", &arguments);
     }
 
-    fn loop_range(&mut self, over: &mut Expr) -> TokenStream {
+    fn loop_range(&mut self, mut over: &mut Expr) -> TokenStream {
+        while let Expr::Paren(ExprParen { expr: inner, .. })
+        | Expr::Group(ExprGroup { expr: inner, .. }) = over
+        {
+            over = inner;
+        }
         let Expr::Range(range) = over else {
             self.expr(over);
             return over.to_token_stream();

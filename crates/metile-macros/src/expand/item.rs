@@ -1,13 +1,14 @@
 //! The function around the body: what a kernel and a helper expand to.
 
 use super::body::Body;
+use super::refuse::{conditional_code, is_cfg};
 use super::types;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{
-    Block, Error, FnArg, GenericParam, Generics, Ident, ItemFn, Lifetime, Pat, ReturnType,
-    Signature, Type,
+    Block, Error, FnArg, GenericParam, Generics, Ident, ItemFn, Lifetime, Pat, PatType, Receiver,
+    ReturnType, Signature, Type,
 };
 
 /// A parameter: its name, whether it is `mut`, its type.
@@ -23,7 +24,9 @@ pub fn kernel(attribute: TokenStream, function: ItemFn) -> Result<TokenStream, E
     plain_function(&function.sig, "kernel", &mut errors);
     let ItemFn { attrs, vis, sig, block } = function;
     let parameters = parameters(&sig, &mut errors);
-    if let ReturnType::Type(_, ty) = &sig.output {
+    if let ReturnType::Type(_, ty) = &sig.output
+        && !matches!(&**ty, Type::Tuple(unit) if unit.elems.is_empty())
+    {
         errors.push(Error::new(
             ty.span(),
             "a kernel returns nothing: it writes its results through `&mut Tensor` parameters",
@@ -59,7 +62,7 @@ pub fn kernel(attribute: TokenStream, function: ItemFn) -> Result<TokenStream, E
             #[doc = #docs]
             #vis fn definition<#declared>() -> ::metile::lang::Definition #bounds {
                 #[allow(unused_parens, unused_braces, clippy::all)]
-                fn body<#declared>(#(#names: #traced),*) #bounds #body
+                fn __metile_body<#declared>(#(#names: #traced),*) #bounds #body
                 ::metile::lang::Definition::new(
                     ::metile::lang::KernelInfo {
                         name: #name,
@@ -70,7 +73,7 @@ pub fn kernel(attribute: TokenStream, function: ItemFn) -> Result<TokenStream, E
                     },
                     || {
                         #(let #names = ::metile::lang::param::<#types>(#texts);)*
-                        body::<#arguments>(#(#names),*)
+                        __metile_body::<#arguments>(#(#names),*)
                     },
                 )
             }
@@ -105,7 +108,8 @@ pub fn helper(attribute: TokenStream, function: ItemFn) -> Result<TokenStream, E
     for Parameter { name, ty, .. } in &parameters {
         if types::is_dtype(ty) {
             declared.push(quote!(#name: impl ::metile::lang::IntoTile<#ty>));
-            lifted.push(quote!(let #name = ::metile::lang::IntoTile::<#ty>::into_tile(#name);));
+            let span = name.span();
+            lifted.push(quote_spanned!(span=> let #name = ::metile::lang::IntoTile::<#ty>::into_tile(#name);));
         } else if matches!(ty, Type::Reference(_)) {
             let ty = types::parameter(ty);
             declared.push(quote!(#name: #ty));
@@ -128,7 +132,9 @@ pub fn helper(attribute: TokenStream, function: ItemFn) -> Result<TokenStream, E
         #vis fn #ident #generics (#(#declared),*) #result #where_clause {
             let __metile_frame = ::metile::lang::enter_helper(#name, #source);
             #(#lifted)*
-            #body
+            // A closure, because operations called in a `#[track_caller]` function itself would be
+            // placed at its caller.
+            (move || #body)()
         }
     })
 }
@@ -168,6 +174,11 @@ fn plain_function(sig: &Signature, what: &str, errors: &mut Vec<Error>) {
 fn parameters(sig: &Signature, errors: &mut Vec<Error>) -> Vec<Parameter> {
     let mut parameters = Vec::new();
     for input in &sig.inputs {
+        let (FnArg::Receiver(Receiver { attrs, .. }) | FnArg::Typed(PatType { attrs, .. })) = input;
+        for attribute in attrs.iter().filter(|attribute| is_cfg(attribute)) {
+            let message = "a parameter is there always: put `cfg` on the whole function";
+            errors.push(Error::new(attribute.span(), message));
+        }
         match input {
             FnArg::Receiver(this) => {
                 errors.push(Error::new(this.span(), "a kernel is a free function: it has no `self`"));
@@ -201,9 +212,11 @@ fn body(parameters: &[Parameter], mut block: Block, errors: &mut Vec<Error>) -> 
         body.scopes.declare(&parameter.name.to_string(), parameter.mutable);
         if parameter.mutable {
             let (name, text) = (&parameter.name, parameter.name.to_string());
-            cells.push(quote!(let #name = ::metile::lang::cell(#text, #name);));
+            let span = name.span();
+            cells.push(quote_spanned!(span=> let #name = ::metile::lang::cell(#text, #name);));
         }
     }
+    conditional_code(&mut block, &mut body.errors);
     body.block(&mut block);
     errors.append(&mut body.errors);
     let block = block.to_token_stream();
@@ -264,7 +277,9 @@ fn generic_labels(generics: &Generics) -> Vec<TokenStream> {
 /// A call borrows its arguments until it is dropped.
 fn with_call_lifetime(ty: &Type) -> Type {
     match ty {
-        Type::Reference(reference) if reference.lifetime.is_none() => {
+        Type::Reference(reference)
+            if reference.lifetime.as_ref().is_none_or(|lifetime| lifetime.ident == "_") =>
+        {
             let mut reference = reference.clone();
             reference.lifetime = Some(Lifetime::new("'call", reference.and_token.span));
             Type::Reference(reference)

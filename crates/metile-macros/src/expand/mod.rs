@@ -10,7 +10,7 @@ mod scope;
 mod statements;
 mod types;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
 use quote::quote;
 use syn::ItemFn;
 
@@ -31,29 +31,52 @@ fn expand(
     make: impl FnOnce(ItemFn) -> Result<TokenStream, syn::Error>,
 ) -> TokenStream {
     if let Err(error) = limits::check(&item) {
-        return error.into_compile_error();
+        return with_item(&error, without_body(item));
     }
-    let function: ItemFn = match syn::parse2(item) {
+    let function: ItemFn = match syn::parse2(item.clone()) {
         Ok(function) => function,
-        Err(error) => {
-            let hint = "`#[kernel]` and `#[kernel_fn]` go on functions";
-            let mut error = error;
-            error.combine(syn::Error::new(error.span(), hint));
-            return error.into_compile_error();
+        Err(_) if !is_function(&item) => {
+            let message = "`#[kernel]` and `#[kernel_fn]` go on functions";
+            return with_item(&syn::Error::new(first_span(&item), message), item);
         }
+        Err(error) => return with_item(&error, without_body(item)),
     };
     let (attributes, visibility, signature) =
         (function.attrs.clone(), function.vis.clone(), function.sig.clone());
     match make(function) {
         Ok(tokens) => tokens,
-        Err(error) => {
-            let error = error.into_compile_error();
+        Err(error) => with_item(
+            &error,
             quote! {
-                #error
                 #(#attributes)*
                 #[allow(unused, clippy::all)]
                 #visibility #signature { ::core::unreachable!() }
-            }
-        }
+            },
+        ),
     }
+}
+
+fn with_item(error: &syn::Error, item: TokenStream) -> TokenStream {
+    let mut tokens = error.to_compile_error();
+    tokens.extend(item);
+    tokens
+}
+
+fn is_function(item: &TokenStream) -> bool {
+    item.clone().into_iter().any(|token| matches!(token, TokenTree::Ident(word) if word == "fn"))
+}
+
+fn first_span(item: &TokenStream) -> Span {
+    item.clone().into_iter().next().map_or_else(Span::call_site, |token| token.span())
+}
+
+/// The same for a function that can't be parsed.
+fn without_body(item: TokenStream) -> TokenStream {
+    let mut tokens: Vec<TokenTree> = item.into_iter().collect();
+    if let Some(TokenTree::Group(body)) = tokens.last_mut()
+        && body.delimiter() == Delimiter::Brace
+    {
+        *body = Group::new(Delimiter::Brace, quote!(::core::unreachable!()));
+    }
+    tokens.into_iter().collect()
 }

@@ -2,7 +2,8 @@
 
 use super::body::Body;
 use syn::spanned::Spanned;
-use syn::{Expr, UnOp};
+use syn::visit_mut::{self, VisitMut};
+use syn::{Attribute, Block, Error, Expr, Item};
 
 impl Body {
     /// Reports `expr` if it can't be traced.
@@ -23,12 +24,40 @@ impl Body {
             Expr::ForLoop(node) if node.label.is_some() => "labels can't be traced",
             Expr::While(node) if node.label.is_some() => "labels can't be traced",
             Expr::Block(node) if node.label.is_some() => "labels can't be traced",
-            Expr::Unary(node) if matches!(node.op, UnOp::Deref(_)) => {
-                "a kernel's values are no pointers: leave out the `*`"
-            }
+            Expr::Verbatim(_) => "this syntax can't be traced",
             _ => return false,
         };
         self.refuse(expr.span(), message);
         true
+    }
+}
+
+/// Reports `#[cfg]` inside a body: what it is on may be rewritten, and would then stay for good.
+pub fn conditional_code(block: &mut Block, errors: &mut Vec<Error>) {
+    ConditionalCode { errors }.visit_block_mut(block);
+}
+
+/// Whether the compiler would drop what `attribute` is on.
+pub fn is_cfg(attribute: &Attribute) -> bool {
+    attribute.path().is_ident("cfg") || attribute.path().is_ident("cfg_attr")
+}
+
+struct ConditionalCode<'e> {
+    errors: &'e mut Vec<Error>,
+}
+
+impl VisitMut for ConditionalCode<'_> {
+    fn visit_attribute_mut(&mut self, attribute: &mut Attribute) {
+        if is_cfg(attribute) {
+            let message = "`cfg` can't be used inside a kernel: put it on a `const`, and use `if`";
+            self.errors.push(Error::new(attribute.span(), message));
+        }
+    }
+    // Items, and the arms of a `match`, stay as they are, so theirs is looked at.
+    fn visit_item_mut(&mut self, _: &mut Item) {}
+    fn visit_arm_mut(&mut self, arm: &mut syn::Arm) {
+        let attributes = std::mem::take(&mut arm.attrs);
+        visit_mut::visit_arm_mut(self, arm);
+        arm.attrs = attributes;
     }
 }

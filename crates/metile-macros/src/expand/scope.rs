@@ -1,6 +1,6 @@
 //! Which names are cells at a point of the body.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use syn::visit_mut::{self, VisitMut};
 use syn::{Pat, PatIdent};
 
@@ -55,10 +55,13 @@ impl Scopes {
     }
 }
 
-/// The names a pattern binds; those bound `mut` are made immutable and returned first.
+/// The names a pattern binds; those bound `mut` are made immutable and returned first. A name that
+/// several alternatives bind counts once.
 pub fn take_mut_names(pattern: &mut Pat) -> (Vec<syn::Ident>, Vec<syn::Ident>) {
     let mut names = Names::default();
     names.visit_pat_mut(pattern);
+    let mut seen = HashSet::new();
+    names.mutable.retain(|name| seen.insert(name.to_string()));
     (names.mutable, names.plain)
 }
 
@@ -70,16 +73,18 @@ struct Names {
 
 impl VisitMut for Names {
     fn visit_pat_ident_mut(&mut self, node: &mut PatIdent) {
-        if node.mutability.take().is_some() {
+        // `ref mut x` is no variable: it is `x` that borrows.
+        if node.by_ref.is_none() && node.mutability.take().is_some() {
             self.mutable.push(node.ident.clone());
-        } else if is_variable(&node.ident) {
+        } else {
             self.plain.push(node.ident.clone());
         }
         visit_mut::visit_pat_ident_mut(self, node);
     }
 }
 
-/// A pattern that is a lone upper-case name is a constant or a unit struct, not a variable.
-fn is_variable(ident: &syn::Ident) -> bool {
+/// Whether a lone name in a pattern is surely a variable: one in upper case may be a constant or a
+/// unit struct.
+pub fn is_variable(ident: &syn::Ident) -> bool {
     !ident.to_string().chars().next().is_some_and(char::is_uppercase)
 }

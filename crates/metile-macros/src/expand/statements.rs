@@ -1,19 +1,19 @@
 //! `let`, statements, and the two macros a body may use.
 
 use super::body::{Body, call};
-use super::scope::take_mut_names;
+use super::scope::{is_variable, take_mut_names};
 use super::types;
-use proc_macro2::TokenStream;
+use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprMacro, Item, Lit, LitStr, Local, Pat, Stmt, Token, UnOp};
+use syn::{Attribute, Expr, ExprMacro, Item, Lit, LitStr, Local, Pat, Stmt, Token, UnOp};
 
 /// Gives the value its variable's name, for the text form.
 pub fn naming(name: &syn::Ident) -> TokenStream {
     let text = name.to_string();
-    if text.starts_with('_') {
+    if text.starts_with('_') || !is_variable(name) {
         return TokenStream::new();
     }
     let span = name.span();
@@ -33,28 +33,39 @@ impl Body {
     pub fn statements(&mut self, statements: &mut Vec<Stmt>) {
         let mut out = Vec::with_capacity(statements.len());
         let count = statements.len();
+        // Items are there in the whole block, and every `let` of the block hides them.
+        for statement in &*statements {
+            if let Stmt::Item(item) = statement
+                && let Some(name) = item_name(item)
+            {
+                self.scopes.declare(&name, false);
+            }
+        }
         for (n, mut statement) in std::mem::take(statements).into_iter().enumerate() {
             match statement {
                 Stmt::Local(local) => self.local(local, &mut out),
-                Stmt::Item(ref item) => {
-                    if let Some(name) = item_name(item) {
-                        self.scopes.declare(&name, false);
-                    }
-                    out.push(statement);
-                }
+                Stmt::Item(_) => out.push(statement),
                 Stmt::Expr(ref mut expr, ref mut semi) => {
                     // As a call it needs the semicolon that a loop or branch does without.
                     let ends_itself =
                         matches!(expr, Expr::ForLoop(_) | Expr::While(_) | Expr::If(_));
                     let span = expr.span();
+                    let attributes = take_attributes(expr);
                     self.expr(expr);
                     if ends_itself && n + 1 < count {
                         semi.get_or_insert(Token![;](span));
                     }
+                    // Rust takes attributes on statements, not on a value that ends a block.
+                    if semi.is_some() && !attributes.is_empty() {
+                        *expr = Expr::Verbatim(quote!(#(#attributes)* #expr));
+                    }
                     out.push(statement);
                 }
                 Stmt::Macro(node) => {
-                    let semi = node.semi_token;
+                    let mut semi = node.semi_token;
+                    if n + 1 < count {
+                        semi.get_or_insert(Token![;](node.mac.span()));
+                    }
                     let mut expr = Expr::Macro(ExprMacro { attrs: node.attrs, mac: node.mac });
                     self.expr(&mut expr);
                     out.push(Stmt::Expr(expr, semi));
@@ -81,17 +92,20 @@ impl Body {
         let value = &init.expr;
         if let Pat::Ident(ident) = &pattern
             && ident.mutability.is_some()
+            && ident.by_ref.is_none()
             && ident.subpat.is_none()
         {
             let (name, text) = (&ident.ident, ident.ident.to_string());
             self.scopes.declare(&text, true);
-            let value = typed_literal(value);
             out.push(parsed(match declared {
                 Some(ty) => {
                     let ty = types::traced(&ty).unwrap_or(ty);
                     quote_spanned!(span=> #(#attributes)* let #name = ::metile::lang::cell_as::<#ty, _>(#text, #value);)
                 }
-                None => quote_spanned!(span=> #(#attributes)* let #name = ::metile::lang::cell(#text, #value);),
+                None => {
+                    let value = typed_literal(value);
+                    quote_spanned!(span=> #(#attributes)* let #name = ::metile::lang::cell(#text, #value);)
+                }
             }));
             return;
         }
@@ -128,6 +142,8 @@ impl Body {
             let name = path.to_token_stream().to_string();
             let message = match name.as_str() {
                 "assert_eq" | "debug_assert_eq" => "use `assert!(a == b)`".to_owned(),
+                "assert_ne" | "debug_assert_ne" => "use `assert!(a != b)`".to_owned(),
+                "debug_assert" => "use `assert!`".to_owned(),
                 _ => format!("`{name}!` can't be traced: a kernel uses `assert!` and `print!` only"),
             };
             self.refuse(span, message);
@@ -150,7 +166,13 @@ impl Body {
         let message = match &arguments[..] {
             [condition] => condition.to_token_stream().to_string(),
             [_, message] => match literal(message) {
-                Some(text) => text.value(),
+                Some(text) if holes(&text.value()) == Some(0) => {
+                    text.value().replace("{{", "{").replace("}}", "}")
+                }
+                Some(text) => {
+                    self.refuse(text.span(), "the message of `assert!` has no `{}` in a kernel");
+                    return nothing;
+                }
                 None => {
                     self.refuse(message.span(), "the message of `assert!` is a string literal");
                     return nothing;
@@ -184,6 +206,11 @@ impl Body {
             None => {
                 self.refuse(format.span(), "`print!` in a kernel knows `{}`, `{{` and `}}` only");
                 return nothing;
+            }
+        }
+        for value in &arguments {
+            if let Expr::Assign(named) = value {
+                self.refuse(named.span(), "the values of `print!` have no names in a kernel");
             }
         }
         let mut values = Vec::new();
@@ -233,15 +260,31 @@ fn typed_literal(expr: &Expr) -> TokenStream {
     };
     let Expr::Lit(lit) = inner else { return expr.to_token_stream() };
     let suffixed = match &lit.lit {
-        Lit::Int(int) if int.suffix().is_empty() => {
-            Lit::Int(syn::LitInt::new(&format!("{}i64", int.base10_digits()), int.span()))
-        }
+        Lit::Int(int) if int.suffix().is_empty() => with_suffix(int.base10_digits(), "i64"),
         Lit::Float(float) if float.suffix().is_empty() => {
-            Lit::Float(syn::LitFloat::new(&format!("{}f32", float.base10_digits()), float.span()))
+            with_suffix(float.base10_digits(), "f32")
         }
-        _ => return expr.to_token_stream(),
+        _ => None,
     };
+    let Some(mut suffixed) = suffixed else { return expr.to_token_stream() };
+    suffixed.set_span(lit.lit.span());
     if negative { quote!(-#suffixed) } else { suffixed.to_token_stream() }
+}
+
+/// `1.` takes no suffix as it stands.
+fn with_suffix(digits: &str, suffix: &str) -> Option<Literal> {
+    let zero = if digits.ends_with('.') { "0" } else { "" };
+    format!("{digits}{zero}{suffix}").parse().ok()
+}
+
+/// The attributes of a statement that is rewritten as a whole.
+fn take_attributes(expr: &mut Expr) -> Vec<Attribute> {
+    match expr {
+        Expr::ForLoop(node) => std::mem::take(&mut node.attrs),
+        Expr::While(node) => std::mem::take(&mut node.attrs),
+        Expr::If(node) => std::mem::take(&mut node.attrs),
+        _ => Vec::new(),
+    }
 }
 
 fn item_name(item: &Item) -> Option<String> {

@@ -1,8 +1,9 @@
 //! Scalar type names stand for traced scalars where a variable, parameter or result is declared.
 
 use proc_macro2::TokenStream;
-use quote::quote;
-use syn::{Type, parse_quote};
+use quote::quote_spanned;
+use syn::Type;
+use syn::spanned::Spanned;
 
 const DTYPES: [&str; 12] =
     ["bool", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "f16", "bf16", "f32"];
@@ -14,6 +15,7 @@ pub fn is_dtype(ty: &Type) -> bool {
             path.path.get_ident().is_some_and(|ident| DTYPES.contains(&ident.to_string().as_str()))
         }
         Type::Paren(inner) => is_dtype(&inner.elem),
+        Type::Group(inner) => is_dtype(&inner.elem),
         _ => false,
     }
 }
@@ -22,28 +24,32 @@ pub fn is_dtype(ty: &Type) -> bool {
 /// there is none.
 pub fn traced(ty: &Type) -> Option<Type> {
     if is_dtype(ty) {
-        return Some(parse_quote!(::metile::lang::Tile<#ty>));
+        return Some(Type::Verbatim(quote_spanned!(ty.span()=> ::metile::lang::Tile<#ty>)));
     }
     match ty {
         Type::Tuple(tuple) => {
-            let parts: Vec<Option<Type>> = tuple.elems.iter().map(traced).collect();
-            if parts.iter().all(Option::is_none) {
-                return None;
+            let mut tuple = tuple.clone();
+            let mut found = false;
+            for elem in &mut tuple.elems {
+                if let Some(new) = traced(elem) {
+                    *elem = new;
+                    found = true;
+                }
             }
-            let elems = tuple.elems.iter().zip(parts).map(|(old, new)| new.unwrap_or(old.clone()));
-            Some(parse_quote!((#(#elems,)*)))
+            found.then_some(Type::Tuple(tuple))
         }
         Type::Array(array) => {
-            let elem = traced(&array.elem)?;
-            let len = &array.len;
-            Some(parse_quote!([#elem; #len]))
+            let mut array = array.clone();
+            *array.elem = traced(&array.elem)?;
+            Some(Type::Array(array))
         }
         Type::Paren(inner) => traced(&inner.elem),
+        Type::Group(inner) => traced(&inner.elem),
         _ => None,
     }
 }
 
 /// What a reference parameter is inside a kernel.
 pub fn parameter(ty: &Type) -> TokenStream {
-    quote!(<#ty as ::metile::lang::KernelParam>::Traced)
+    quote_spanned!(ty.span()=> <#ty as ::metile::lang::KernelParam>::Traced)
 }

@@ -47,8 +47,7 @@ pub(super) fn for_loop(edit: &mut Edit, op: OpId) -> Option<Step> {
     let &[low, high, step] = operands.get(..3)? else { return None };
     let inits = &operands[3..];
     let &body = regions(edit, op).first()?;
-    let (low_at, high_at, step_by) =
-        (known(edit, low), known(edit, high), known(edit, step));
+    let (low_at, high_at, step_by) = (known(edit, low), known(edit, high), known(edit, step));
     let never = low == high || low_at.zip(high_at).is_some_and(|(l, h)| l >= h);
     if never {
         edit.replace_all(op, inits);

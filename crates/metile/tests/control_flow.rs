@@ -2,14 +2,14 @@
 use metile::prelude::*;
 
 #[kernel]
-pub fn add<T: Float, const BLOCK: usize>(x: &Tensor<T, 1>, y: &Tensor<T, 1>, out: &mut Tensor<T, 1>) {
+fn add<T: Float, const BLOCK: usize>(x: &Tensor<T, 1>, y: &Tensor<T, 1>, out: &mut Tensor<T, 1>) {
     let at = program_id(0) * BLOCK + arange(BLOCK);
     out.store(at, x.load(at) + y.load(at));
 }
 
 /// Softmax over the last axis.
 #[kernel]
-pub fn softmax<T: Float, const BLOCK: usize>(x: &Tensor<T, 2>, out: &mut Tensor<T, 2>) {
+fn softmax<T: Float, const BLOCK: usize>(x: &Tensor<T, 2>, out: &mut Tensor<T, 2>) {
     let row = program_id(0);
     let cols = x.dim(1);
     let mut peak = f32::NEG_INFINITY;
