@@ -122,8 +122,7 @@ fn render_place(files: &[SourceFile], span: Span, label: &str) -> String {
     let unknown = SourceFile::named("<unknown>");
     let file = files.get(span.file as usize).unwrap_or(&unknown);
     let gutter = span.line.to_string().len();
-    let mut out =
-        format!("{:gutter$}--> {}:{}:{}\n", "", file.name, span.line, span.column);
+    let mut out = format!("{:gutter$}--> {}:{}:{}\n", "", file.name, span.line, span.column);
     let Some(text) = file.line(span.line) else {
         if !label.is_empty() {
             out.push_str(&format!("{:gutter$} = {label}\n", ""));

@@ -5,16 +5,8 @@ use metile_ir::tile::{BinaryOp as B, CompareOp as C, UnaryOp as U};
 use metile_ir::{DType, Scalar};
 use proptest::prelude::*;
 
-const INTS: [DType; 8] = [
-    DType::I8,
-    DType::U8,
-    DType::I16,
-    DType::U16,
-    DType::I32,
-    DType::U32,
-    DType::I64,
-    DType::U64,
-];
+const INTS: [DType; 8] =
+    [DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::U32, DType::I64, DType::U64];
 
 fn f(v: f32) -> Scalar {
     Scalar::f32(v)
@@ -75,7 +67,10 @@ fn integers_wrap() {
     assert_eq!(i2(B::Mul, DType::I64, i64::MIN.into(), i64::MIN.into()), 0);
     assert_eq!(i2(B::Max, DType::U64, u64::MAX.into(), 1), u64::MAX.into());
     assert_eq!(i2(B::Min, DType::I64, i64::MIN.into(), 1), i64::MIN.into());
-    assert_eq!(unary(U::ReverseBits, int(DType::U8, 0b0001_0110)), Some(int(DType::U8, 0b0110_1000)));
+    assert_eq!(
+        unary(U::ReverseBits, int(DType::U8, 0b0001_0110)),
+        Some(int(DType::U8, 0b0110_1000))
+    );
     assert_eq!(unary(U::ReverseBits, int(DType::I64, 1)), Some(int(DType::I64, i64::MIN.into())));
 }
 
@@ -206,7 +201,8 @@ fn functions_at_the_ends() {
             assert_eq!(f1(op, x).to_bits(), f32::to_bits(y), "{op:?} {x}");
         }
     }
-    for (op, x) in [(U::Log, -1.0), (U::Sqrt, -1.0), (U::Rsqrt, -1.0), (U::Sin, inf), (U::Cos, inf)] {
+    for (op, x) in [(U::Log, -1.0), (U::Sqrt, -1.0), (U::Rsqrt, -1.0), (U::Sin, inf), (U::Cos, inf)]
+    {
         assert!(f1(op, x).is_nan(), "{op:?}");
     }
     let rounded_once = |y: f64| y as f32;

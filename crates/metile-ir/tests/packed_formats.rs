@@ -67,13 +67,19 @@ fn hand_computed_super_blocks() {
     (low[0], pairs[0], scales[0]) = (0x0f, 0b11, 0xfe);
     (low[127], pairs[63], scales[15]) = (0x10, 0b1000_0000, 3);
     let out = decode(P::Q6K, &[&block(&[&low, &pairs, &scales, &h(0.5)])]);
-    assert_eq!((out[0], out[1], out[255]), (0.5 * -2.0 * 31.0, 0.5 * -2.0 * -32.0, 0.5 * 3.0 * 1.0));
+    assert_eq!(
+        (out[0], out[1], out[255]),
+        (0.5 * -2.0 * 31.0, 0.5 * -2.0 * -32.0, 0.5 * 3.0 * 1.0)
+    );
 }
 
 #[test]
 fn affine_rounds_the_product_before_the_sum() {
-    let format =
-        P::Affine(Affine { bits: AffineBits::B4, group: AffineGroup::G32, scale: AffineScale::F32 });
+    let format = P::Affine(Affine {
+        bits: AffineBits::B4,
+        group: AffineGroup::G32,
+        scale: AffineScale::F32,
+    });
     let mut words = [0u8; 16];
     words[..4].copy_from_slice(&0x0000_0030u32.to_le_bytes());
     let (scale, bias) = (0.1f32, -0.3f32);

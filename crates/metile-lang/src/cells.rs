@@ -161,8 +161,7 @@ pub fn lift<S: Lift>(value: S) -> S::Out {
 fn new_cell<V: Carried>(at: At, name: &'static str, init: V) -> Cell<V> {
     let mut parts = Parts::default();
     init.parts(&mut parts);
-    let slots: Vec<Slot> =
-        with(|t| parts.0.iter().map(|&raw| t.new_slot(at, name, raw)).collect());
+    let slots: Vec<Slot> = with(|t| parts.0.iter().map(|&raw| t.new_slot(at, name, raw)).collect());
     Cell {
         first: slots.first().copied(),
         count: slots.len() as u32,
@@ -174,9 +173,7 @@ impl<V: Carried> Cell<V> {
     /// What the variable holds now.
     #[track_caller]
     pub fn get(self) -> V {
-        let parts: Vec<Part> = with(|t| {
-            self.slots().map(|slot| Part(t.read_slot(slot))).collect()
-        });
+        let parts: Vec<Part> = with(|t| self.slots().map(|slot| Part(t.read_slot(slot))).collect());
         V::rebuild(&mut parts.into_iter())
     }
 

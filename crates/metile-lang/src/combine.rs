@@ -3,8 +3,8 @@
 use crate::element::{Dtype, Float, Number};
 use crate::tile::{Tile, wide};
 use crate::trace::{At, Raw, Tracer, here, with};
-use metile_ir::tile::{OpKind, ReduceOp, ScanOp, Shape, TileType};
 use metile_ir::Scalar;
+use metile_ir::tile::{OpKind, ReduceOp, ScanOp, Shape, TileType};
 
 fn axis8(axis: usize) -> u8 {
     u8::try_from(axis).unwrap_or(u8::MAX)
@@ -153,11 +153,7 @@ pub fn dot<A: DotPair<B>, B: Dtype>(a: Tile<A>, b: Tile<B>) -> Tile<A::Sum> {
 
 /// `acc + a · b`: [`dot`] onto an accumulator of shape `[m, n]`.
 #[track_caller]
-pub fn dot_add<A: DotPair<B>, B: Dtype>(
-    a: Tile<A>,
-    b: Tile<B>,
-    acc: Tile<A::Sum>,
-) -> Tile<A::Sum> {
+pub fn dot_add<A: DotPair<B>, B: Dtype>(a: Tile<A>, b: Tile<B>, acc: Tile<A::Sum>) -> Tile<A::Sum> {
     let at = here();
     Tile::from_raw(with(|t| t.op(at, PLAIN_DOT, &[a.raw, b.raw, acc.raw], None)))
 }

@@ -293,7 +293,8 @@ pub trait Target {
     ///
     /// # Errors
     /// If the kernel is refused or its arguments don't fit.
-    fn prepare<'call>(&self, call: KernelCall<'call>) -> Result<Self::Prepared<'call>, Self::Error>;
+    fn prepare<'call>(&self, call: KernelCall<'call>)
+    -> Result<Self::Prepared<'call>, Self::Error>;
 }
 
 /// A kernel with its arguments, not yet compiled. The arguments stay borrowed as the kernel's

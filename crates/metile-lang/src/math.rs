@@ -149,4 +149,3 @@ host_cast!(bool => i8 u8 i16 u16 i32 u32 i64 u64 isize usize);
 pub fn cast<To, V: Cast<To>>(value: V) -> V::Out {
     value.cast_to()
 }
-

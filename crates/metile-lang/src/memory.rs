@@ -167,11 +167,7 @@ impl<T: Element, const R: usize, A> View<T, R, A> {
 
     /// The elements at `at`; `fill` outside the tensor.
     #[track_caller]
-    pub fn load_or(
-        self,
-        at: impl Coordinates<R>,
-        fill: impl IntoTile<T::Tile>,
-    ) -> Tile<T::Tile> {
+    pub fn load_or(self, at: impl Coordinates<R>, fill: impl IntoTile<T::Tile>) -> Tile<T::Tile> {
         let here = here();
         let (at, fill) = (at.coordinates(), fill.into_tile());
         Tile::from_raw(with(|t| load(t, here, self.raw, raws(at), None, fill.raw)))

@@ -70,7 +70,9 @@ arithmetic! {
 }
 
 /// A dtype made of bits: `bool` and the integers.
-#[diagnostic::on_unimplemented(message = "`{Self}` has no bit operations: only bool and integers have")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no bit operations: only bool and integers have"
+)]
 pub trait Bits: Dtype {}
 macro_rules! bits {
     ($($ty:ty)*) => {$(impl Bits for $ty {})*};

@@ -282,11 +282,7 @@ pub fn min<A: Arithmetic<B>, B>(a: A, b: B) -> Tile<A::Wide> {
 
 /// `a` where `condition`, else `b`; both sides are evaluated.
 #[track_caller]
-pub fn select<A: SameDtype<B>, B>(
-    condition: impl IntoTile<bool>,
-    a: A,
-    b: B,
-) -> Tile<A::Dtype> {
+pub fn select<A: SameDtype<B>, B>(condition: impl IntoTile<bool>, a: A, b: B) -> Tile<A::Dtype> {
     let at = here();
     let condition = condition.into_tile();
     let Sides(a, b) = a.same_sides(b);

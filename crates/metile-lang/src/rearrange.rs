@@ -90,7 +90,8 @@ impl<T: Dtype> Tile<T> {
         with(|t| {
             let side = t.shape(at, self.raw).map_or(0, |s| s.side(axis));
             if N == 0 || side % N.max(1) != 0 {
-                let broken = fail(t, at, format!("`split` of axis {axis}, of side {side}, into {N} parts"));
+                let broken =
+                    fail(t, at, format!("`split` of axis {axis}, of side {side}, into {N} parts"));
                 return [Tile::from_raw(broken); N];
             }
             let part = side / N;
@@ -169,7 +170,9 @@ fn slice(
         return fail(
             t,
             at,
-            format!("`slice` of {range:?} with step {step} along axis {axis} of a tile of shape {shape}"),
+            format!(
+                "`slice` of {range:?} with step {step} along axis {axis} of a tile of shape {shape}"
+            ),
         );
     }
     sides[axis] = range.len().div_ceil(step);

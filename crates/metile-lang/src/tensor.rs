@@ -165,7 +165,13 @@ impl<T: Element, const R: usize> Tensor<T, R> {
             let given = part.storage.len().saturating_sub(part.byte_offset as usize);
             if given < needed {
                 let shape = shape.to_vec();
-                return Err(TensorError::Size { shape, format: T::FORMAT, needed, given, unit: "bytes" });
+                return Err(TensorError::Size {
+                    shape,
+                    format: T::FORMAT,
+                    needed,
+                    given,
+                    unit: "bytes",
+                });
             }
         }
         if let Some(last) = strides.last_mut() {
@@ -185,7 +191,9 @@ impl<T: Element, const R: usize> Tensor<T, R> {
                 let mut units = shape.to_vec();
                 if let Some(last) = units.last_mut() {
                     if *last % block != 0 {
-                        let reason = format!("its last axis is no multiple of the block of {block} elements");
+                        let reason = format!(
+                            "its last axis is no multiple of the block of {block} elements"
+                        );
                         return Err(Self::impossible(shape, reason));
                     }
                     *last /= block;
@@ -223,14 +231,21 @@ impl<T: Element, const R: usize> Tensor<T, R> {
     ) -> Result<Self, TensorError> {
         let tensor = Self::zeros(device, shape)?;
         if arrays.len() != tensor.raw.parts.len() {
-            let reason = format!("it is made of {} arrays, not {}", tensor.raw.parts.len(), arrays.len());
+            let reason =
+                format!("it is made of {} arrays, not {}", tensor.raw.parts.len(), arrays.len());
             return Err(Self::impossible(shape, reason));
         }
         for (part, bytes) in tensor.raw.parts.iter().zip(arrays) {
             let (needed, given) = (part.storage.len(), bytes.len());
             if needed != given {
                 let shape = shape.to_vec();
-                return Err(TensorError::Size { shape, format: T::FORMAT, needed, given, unit: "bytes" });
+                return Err(TensorError::Size {
+                    shape,
+                    format: T::FORMAT,
+                    needed,
+                    given,
+                    unit: "bytes",
+                });
             }
             part.storage.write(0, bytes)?;
         }
@@ -299,7 +314,8 @@ impl<T: Element, const R: usize> Tensor<T, R> {
         }
         let mut raw = self.raw.clone();
         raw.shape[axis] = raw.shape[axis].div_ceil(step);
-        raw.strides[axis] = raw.strides[axis].saturating_mul(i64::try_from(step).unwrap_or(i64::MAX));
+        raw.strides[axis] =
+            raw.strides[axis].saturating_mul(i64::try_from(step).unwrap_or(i64::MAX));
         Ok(Tensor { raw, _of: PhantomData })
     }
 

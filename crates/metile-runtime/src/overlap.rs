@@ -42,11 +42,9 @@ pub fn overlap(a: &Region, b: &Region) -> bool {
         if step < 0 {
             base += step * count;
         }
-        if step != 0 && count > 0 {
-            terms.push((step.abs(), count));
-        }
+        terms.push((step.abs(), count));
     }
-    terms.sort_by(|x, y| y.0.cmp(&x.0));
+    let terms = merged(terms);
     let low = goal - base - (i128::from(b.width) - 1);
     let high = goal - base + (i128::from(a.width) - 1);
     reachable(&terms, low, high, &mut EFFORT.clone())
@@ -75,11 +73,24 @@ pub fn overlaps_itself(region: &Region) -> bool {
             base -= stride.abs() * reach;
             terms.push((stride.abs(), 2 * reach));
         }
-        terms.retain(|&(step, count)| step != 0 && count > 0);
-        terms.sort_by(|x, y| y.0.cmp(&x.0));
+        let terms = merged(terms);
         let width = i128::from(region.width) - 1;
         reachable(&terms, -base - width, -base + width, &mut EFFORT.clone())
     })
+}
+
+/// Terms by falling step, those of one step as one: their counts add up.
+fn merged(mut terms: Vec<(i128, i128)>) -> Vec<(i128, i128)> {
+    terms.retain(|&(step, count)| step != 0 && count > 0);
+    terms.sort_by_key(|&(step, _)| std::cmp::Reverse(step));
+    terms.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 += next.1;
+        }
+        same
+    });
+    terms
 }
 
 /// Whether `low ..= high` holds a sum of `n·step` with `0 <= n <= count` for each term; terms are
@@ -138,7 +149,8 @@ mod tests {
 
     #[test]
     fn interleaved_columns_are_apart() {
-        let even = Region { offset: 0, extents: vec![1 << 20, 512], strides: vec![4096, 8], width: 4 };
+        let even =
+            Region { offset: 0, extents: vec![1 << 20, 512], strides: vec![4096, 8], width: 4 };
         let odd = Region { offset: 4, ..even.clone() };
         assert!(!overlap(&even, &odd));
         assert!(overlap(&even, &even));

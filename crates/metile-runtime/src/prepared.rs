@@ -44,26 +44,25 @@ impl<'call> Prepared<'call> {
         let name = call.definition.info().name;
         let refuse = |message: String| Error::Call { kernel: name.to_owned(), message };
         let grid = call.grid.ok_or_else(|| {
-            refuse("the call has no grid; say how many programs run, as in `.grid(rows)`".to_owned())
+            refuse(
+                "the call has no grid; say how many programs run, as in `.grid(rows)`".to_owned(),
+            )
         })?;
         let grid = grid.map(|extent| extent as u64);
         let mut kernel = call.definition.trace()?;
         kernel.precision = call.precision;
         let traced = kernel.clone();
         let files = kernel.files.clone();
-        let verified = verify::verify(kernel)
-            .map_err(|diagnostics| CompileError { diagnostics, files })?;
+        let verified =
+            verify::verify(kernel).map_err(|diagnostics| CompileError { diagnostics, files })?;
         let dump = Dump::from_env().map_err(|e| refuse(e.to_string()))?;
         let options = Options { dump, ..Options::default() };
         let optimized = optimize(verified, &options)
             .map_err(|e| Error::Internal { kernel: name.to_owned(), message: e.to_string() })?;
         check_overlap(&traced, &call.arguments).map_err(refuse)?;
         let mut storages = Vec::new();
-        let arguments = call
-            .arguments
-            .iter()
-            .map(|argument| bind(argument, &mut storages))
-            .collect();
+        let arguments =
+            call.arguments.iter().map(|argument| bind(argument, &mut storages)).collect();
         for (storage, _) in &storages {
             if storage.device() != device.name() {
                 return Err(refuse(format!(
@@ -100,7 +99,8 @@ impl<'call> Prepared<'call> {
         let mut text = String::new();
         let [x, y, z] = self.grid;
         // Writing to a String can't fail.
-        let _ = writeln!(text, "kernel {} on {}, grid {x} × {y} × {z}", self.label, self.device.name());
+        let _ =
+            writeln!(text, "kernel {} on {}, grid {x} × {y} × {z}", self.label, self.device.name());
         let kernel = self.tile_ir();
         if let Some(reason) = nondeterminism(kernel) {
             let _ = writeln!(text, "nondeterministic: {reason}");

@@ -78,7 +78,9 @@ fn softmaxes() {
     let x = Tensor::from_slice(&device, [3, 7], &values).unwrap();
     let mut out = Tensor::<f16, 2>::zeros(&device, [3, 7]).unwrap();
     let prepared = softmax::<f16, 4>(&x, &mut out).grid(3).prepare(&device).unwrap();
-    println!("{}", prepared.explain());
+    assert!(
+        prepared.explain().starts_with("kernel softmax<f16, 4> on interpreter, grid 3 × 1 × 1")
+    );
     let launched = prepared.launch().unwrap();
     assert!(launched.warnings.is_empty(), "{:?}", launched.warnings);
     let got = out.to_vec().unwrap();
@@ -97,12 +99,19 @@ fn controls() {
     let x = Tensor::from_slice(&device, [8], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]).unwrap();
     let mut out = Tensor::<f32, 1>::zeros(&device, [2]).unwrap();
     let prepared = control::<2>(&x, &mut out, 3, 0.25).grid(1).prepare(&device).unwrap();
-    println!("{}", prepared.traced());
+    // A variable carried by a `while` and changed in a branch and two loops within it.
+    let text = prepared.traced().to_string();
+    assert!(text.contains("-> (i64, f32[2], f32) {"), "{text}");
+    let parsed = metile::ir::tile::parse::parse("control", &text).unwrap();
+    assert_eq!(metile::ir::tile::same::same_program(prepared.traced(), &parsed), Ok(()));
     let launched = prepared.launch().unwrap();
     assert_eq!(launched.printed, ["i = 3, sum = [3.0, 4.0]"]);
     // state.1 = 1 (odd rounds) + 3 · 0.25 + 3 · (0 + 1 + 2)
     let bonus = 1.0 + 0.75 + 9.0;
-    let want: Vec<f32> = [3.0f64, 4.0].iter().map(|&s| (s * 0.5 * (1.0 + libm_erf(s * 0.5)) + bonus) as f32).collect();
+    let want: Vec<f32> = [3.0f64, 4.0]
+        .iter()
+        .map(|&s| (s * 0.5 * (1.0 + libm_erf(s * 0.5)) + bonus) as f32)
+        .collect();
     for (g, w) in out.to_vec().unwrap().iter().zip(want) {
         assert!((g - w).abs() < 1e-5, "{g} {w}");
     }

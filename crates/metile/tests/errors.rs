@@ -185,9 +185,14 @@ fn asserts(out: &mut Tensor<f32, 2>) {
 #[test]
 fn failed_assertions_show_the_line() {
     let mut out = x([1, 1]);
-    let error = asserts(&mut out).grid(2).prepare(&Device::interpreter()).unwrap().launch().unwrap_err();
+    let error =
+        asserts(&mut out).grid(2).prepare(&Device::interpreter()).unwrap().launch().unwrap_err();
     let text = error.to_string();
-    for part in ["assertion failed in program (0, 0, 0) (lane 5): lanes stay below five", "errors.rs:", "assert!(lane < 5, \"lanes stay below five\");"] {
+    for part in [
+        "assertion failed in program (0, 0, 0) (lane 5): lanes stay below five",
+        "errors.rs:",
+        "assert!(lane < 5, \"lanes stay below five\");",
+    ] {
         assert!(text.contains(part), "{part} in {text}");
     }
 }

@@ -139,7 +139,18 @@ fn float_ops(a: &Tensor<f32, 1>, b: &Tensor<f32, 1>, out: &mut Tensor<f32, 2>) {
 }
 
 const FLOATS: [f32; 13] = [
-    0.0, -0.0, 1.0, -1.5, 2.5, -2.5, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e-40, -1e-45,
+    0.0,
+    -0.0,
+    1.0,
+    -1.5,
+    2.5,
+    -2.5,
+    f32::NAN,
+    f32::INFINITY,
+    f32::NEG_INFINITY,
+    f32::MAX,
+    1e-40,
+    -1e-45,
     f32::MIN_POSITIVE,
 ];
 
@@ -147,8 +158,20 @@ const FLOATS: [f32; 13] = [
 fn floats_keep_nan_signed_zero_and_subnormals() {
     let max = |a: f32, b: f32| match (a.is_nan() || b.is_nan(), a == b) {
         (true, _) => f32::NAN,
-        (_, true) => if a.is_sign_positive() { a } else { b },
-        _ => if a > b { a } else { b },
+        (_, true) => {
+            if a.is_sign_positive() {
+                a
+            } else {
+                b
+            }
+        }
+        _ => {
+            if a > b {
+                a
+            } else {
+                b
+            }
+        }
     };
     let min = |a: f32, b: f32| -max(-a, -b);
     for y in FLOATS {
@@ -158,8 +181,19 @@ fn floats_keep_nan_signed_zero_and_subnormals() {
         let got = out.to_vec().unwrap();
         for (i, &x) in FLOATS.iter().enumerate() {
             let want = [
-                max(x, y), min(x, y), x + y, x * y, x / y, x % y, -x, x.abs(), x.floor(), x.ceil(),
-                x.round_ties_even(), x.sqrt(), min(max(x, -1.0), y),
+                max(x, y),
+                min(x, y),
+                x + y,
+                x * y,
+                x / y,
+                x % y,
+                -x,
+                x.abs(),
+                x.floor(),
+                x.ceil(),
+                x.round_ties_even(),
+                x.sqrt(),
+                min(max(x, -1.0), y),
             ];
             let column: Vec<f32> = (0..13).map(|row| got[row * FLOATS.len() + i]).collect();
             assert_eq!(bits(&column), bits(&want), "{x} and {y}");
@@ -186,19 +220,42 @@ fn transcendental(a: &Tensor<f32, 1>, out: &mut Tensor<f32, 2>) {
 
 #[test]
 fn functions_agree_with_f64() {
-    let x = [0.0f32, -0.0, 0.5, -0.5, 1.0, 3.25, -7.5, 20.0, 88.0, -100.0, 1e-30, f32::INFINITY, f32::NAN];
+    let x = [
+        0.0f32,
+        -0.0,
+        0.5,
+        -0.5,
+        1.0,
+        3.25,
+        -7.5,
+        20.0,
+        88.0,
+        -100.0,
+        1e-30,
+        f32::INFINITY,
+        f32::NAN,
+    ];
     let mut out = Tensor::<f32, 2>::zeros(&Device::interpreter(), [11, x.len()]).unwrap();
     launch(transcendental(&tensor(&x), &mut out));
     let got = out.to_vec().unwrap();
     let functions: [fn(f64) -> f64; 9] = [
-        f64::exp, f64::exp2, f64::ln, f64::log2, |v| 1.0 / v.sqrt(), f64::sin, f64::cos, f64::tanh,
+        f64::exp,
+        f64::exp2,
+        f64::ln,
+        f64::log2,
+        |v| 1.0 / v.sqrt(),
+        f64::sin,
+        f64::cos,
+        f64::tanh,
         |v| 1.0 / (1.0 + (-v).exp()),
     ];
     for (row, f) in functions.iter().enumerate() {
         for (i, &x) in x.iter().enumerate() {
             let (got, want) = (got[row * 13 + i], f(f64::from(x)) as f32);
             // Two good f64 libraries may round an f32 result differently only at a tie.
-            let close = got == want || (got.is_nan() && want.is_nan()) || (got - want).abs() <= want.abs() * 1.2e-7;
+            let close = got == want
+                || (got.is_nan() && want.is_nan())
+                || (got - want).abs() <= want.abs() * 1.2e-7;
             assert!(close, "row {row} of {x}: {got} and {want}");
         }
     }
@@ -217,7 +274,10 @@ fn narrow_floats<T: Float>(a: &Tensor<f32, 1>, out: &mut Tensor<T, 1>) {
 #[test]
 fn bf16_rounds_to_nearest_even() {
     let cases: [(u32, u16); 5] = [
-        (0x3F80_8000, 0x3F80), (0x3F81_8000, 0x3F82), (0x3F80_FFFF, 0x3F81), (0x3E89_CCD5, 0x3E8A),
+        (0x3F80_8000, 0x3F80),
+        (0x3F81_8000, 0x3F82),
+        (0x3F80_FFFF, 0x3F81),
+        (0x3E89_CCD5, 0x3E8A),
         (0x7F7F_FFFF, 0x7F80),
     ];
     let mut input: Vec<f32> = cases.iter().map(|c| f32::from_bits(c.0)).collect();
@@ -248,7 +308,8 @@ fn folded_constants_round_like_values() {
 
 #[test]
 fn f16_stores_round_and_saturate_to_infinity() {
-    let input = [65504.0f32, 65519.0, 65520.0, 1e-8, 5.96e-8, 1.0 + 1.0 / 2048.0, 1.0 + 3.0 / 2048.0, -0.0];
+    let input =
+        [65504.0f32, 65519.0, 65520.0, 1e-8, 5.96e-8, 1.0 + 1.0 / 2048.0, 1.0 + 3.0 / 2048.0, -0.0];
     let mut out = zeros_of::<f16>(8);
     launch(narrow_floats::<f16>(&tensor(&input), &mut out));
     let got: Vec<u16> = out.to_vec().unwrap().iter().map(|v| v.to_bits()).collect();
@@ -256,7 +317,13 @@ fn f16_stores_round_and_saturate_to_infinity() {
 }
 
 #[kernel]
-fn float_casts(a: &Tensor<f32, 1>, i8s: &mut Tensor<i8, 1>, u8s: &mut Tensor<u8, 1>, i64s: &mut Tensor<i64, 1>, bools: &mut Tensor<bool, 1>) {
+fn float_casts(
+    a: &Tensor<f32, 1>,
+    i8s: &mut Tensor<i8, 1>,
+    u8s: &mut Tensor<u8, 1>,
+    i64s: &mut Tensor<i64, 1>,
+    bools: &mut Tensor<bool, 1>,
+) {
     let at = arange(N);
     let x = a.load(at);
     i8s.store(at, x.to::<i8>());
@@ -267,9 +334,23 @@ fn float_casts(a: &Tensor<f32, 1>, i8s: &mut Tensor<i8, 1>, u8s: &mut Tensor<u8,
 
 #[test]
 fn float_casts_saturate_and_nan_is_zero() {
-    let x = [1.9f32, -1.9, 127.5, 128.0, -129.0, 300.0, -1.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 1e-45];
+    let x = [
+        1.9f32,
+        -1.9,
+        127.5,
+        128.0,
+        -129.0,
+        300.0,
+        -1.0,
+        f32::NAN,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        -0.0,
+        1e-45,
+    ];
     let n = x.len();
-    let (mut a, mut b, mut c, mut d) = (zeros_of::<i8>(n), zeros_of::<u8>(n), zeros_of::<i64>(n), zeros_of::<bool>(n));
+    let (mut a, mut b, mut c, mut d) =
+        (zeros_of::<i8>(n), zeros_of::<u8>(n), zeros_of::<i64>(n), zeros_of::<bool>(n));
     launch(float_casts(&tensor(&x), &mut a, &mut b, &mut c, &mut d));
     assert_eq!(a.to_vec().unwrap(), x.map(|v| v as i8));
     assert_eq!(b.to_vec().unwrap(), x.map(|v| v as u8));
@@ -278,7 +359,13 @@ fn float_casts_saturate_and_nan_is_zero() {
 }
 
 #[kernel]
-fn integer_casts(a: &Tensor<i64, 1>, narrow: &mut Tensor<i8, 1>, unsigned: &mut Tensor<u16, 1>, half: &mut Tensor<f16, 1>, float: &mut Tensor<f32, 1>) {
+fn integer_casts(
+    a: &Tensor<i64, 1>,
+    narrow: &mut Tensor<i8, 1>,
+    unsigned: &mut Tensor<u16, 1>,
+    half: &mut Tensor<f16, 1>,
+    float: &mut Tensor<f32, 1>,
+) {
     let at = arange(N);
     let x = a.load(at);
     narrow.store(at, x.to::<i8>());
@@ -291,7 +378,8 @@ fn integer_casts(a: &Tensor<i64, 1>, narrow: &mut Tensor<i8, 1>, unsigned: &mut 
 fn integer_casts_wrap_and_round() {
     let x = [0i64, 127, 128, -129, 65_535, 65_536, i64::MAX, i64::MIN, 16_777_217, 2049];
     let n = x.len();
-    let (mut a, mut b, mut c, mut d) = (zeros_of::<i8>(n), zeros_of::<u16>(n), zeros_of::<f16>(n), zeros_of::<f32>(n));
+    let (mut a, mut b, mut c, mut d) =
+        (zeros_of::<i8>(n), zeros_of::<u16>(n), zeros_of::<f16>(n), zeros_of::<f32>(n));
     launch(integer_casts(&tensor(&x), &mut a, &mut b, &mut c, &mut d));
     assert_eq!(a.to_vec().unwrap(), x.map(|v| v as i8));
     assert_eq!(b.to_vec().unwrap(), x.map(|v| v as u16));
@@ -318,7 +406,11 @@ fn bitcasts_and_moves_keep_nan_payloads() {
 }
 
 #[kernel]
-fn reductions<const W: usize>(a: &Tensor<f32, 1>, out: &mut Tensor<f32, 1>, index: &mut Tensor<i64, 1>) {
+fn reductions<const W: usize>(
+    a: &Tensor<f32, 1>,
+    out: &mut Tensor<f32, 1>,
+    index: &mut Tensor<i64, 1>,
+) {
     let v = a.load(arange(W));
     out.store(0, v.max());
     out.store(1, v.min());
@@ -382,7 +474,13 @@ fn sums_are_repeatable() {
 }
 
 #[kernel]
-fn dots(a: &Tensor<f32, 2>, b: &Tensor<f32, 2>, i: &Tensor<i8, 2>, out: &mut Tensor<f32, 1>, wrapped: &mut Tensor<i32, 2>) {
+fn dots(
+    a: &Tensor<f32, 2>,
+    b: &Tensor<f32, 2>,
+    i: &Tensor<i8, 2>,
+    out: &mut Tensor<f32, 1>,
+    wrapped: &mut Tensor<i32, 2>,
+) {
     let x = a.load_tile((0, 0), [1, 1024]);
     let y = b.load_tile((0, 0), [1, 1024]);
     out.store(0, dot(x, y.t()).sum());

@@ -56,10 +56,13 @@ fn accesses_outside_are_reported_on_request() {
     let x = Tensor::from_slice(&device, [3], &[5i32, 6, 7]).unwrap();
     let index = Tensor::from_slice(&device, [8], &[0i64, 1, 9, 2, 0, 0, 0, 0]).unwrap();
     let mut out = Tensor::<i32, 1>::zeros(&device, [8]).unwrap();
-    let launched = gather_from(&x, &index, &mut out).grid(1).prepare(&device).unwrap().launch().unwrap();
+    let launched =
+        gather_from(&x, &index, &mut out).grid(1).prepare(&device).unwrap().launch().unwrap();
     assert_eq!(launched.warnings.len(), 1, "{:?}", launched.warnings);
     let warning = &launched.warnings[0];
-    for part in ["kernel `gather_from`", "program (0, 0, 0) reads `x` at [9]", "lane 2", "shape [3]"] {
+    for part in
+        ["kernel `gather_from`", "program (0, 0, 0) reads `x` at [9]", "lane 2", "shape [3]"]
+    {
         assert!(warning.contains(part), "{part} in {warning}");
     }
 }
@@ -153,7 +156,8 @@ fn far_index(x: &Tensor<f32, 2>, out: &mut Tensor<f32, 1>, row: i64) {
 #[test]
 fn offsets_past_2_to_the_31() {
     let row: Vec<f32> = (0..1 << 20).map(|i| i as f32).collect();
-    let x = Tensor::from_slice(&device(), [1, 1 << 20], &row).unwrap().repeat_axis(0, 8192).unwrap();
+    let x =
+        Tensor::from_slice(&device(), [1, 1 << 20], &row).unwrap().repeat_axis(0, 8192).unwrap();
     let mut out = vector(&[0.0f32; 2]);
     launch(far_index(&x, &mut out, 8191), 1);
     assert_eq!(out.to_vec().unwrap(), [5.0, (8191i64 * 1_048_576 + 5) as f32]);
@@ -202,8 +206,17 @@ fn empty_grids_and_shapes_launch_nothing() {
 // --- Ragged sizes with guard bands --------------------------------------------------------------
 
 /// A matrix inside a larger buffer of NaN, and a check that the NaN is still there.
-fn guarded(rows: usize, cols: usize, value: impl Fn(usize, usize) -> f32) -> (Tensor<f32, 2>, Tensor<f32, 2>) {
-    let whole = Tensor::from_slice(&device(), [rows + 2, cols + 2], &vec![f32::NAN; (rows + 2) * (cols + 2)]).unwrap();
+fn guarded(
+    rows: usize,
+    cols: usize,
+    value: impl Fn(usize, usize) -> f32,
+) -> (Tensor<f32, 2>, Tensor<f32, 2>) {
+    let whole = Tensor::from_slice(
+        &device(),
+        [rows + 2, cols + 2],
+        &vec![f32::NAN; (rows + 2) * (cols + 2)],
+    )
+    .unwrap();
     let mut values = whole.to_vec().unwrap();
     for r in 0..rows {
         for c in 0..cols {
@@ -224,7 +237,12 @@ fn ragged_matrix_products_leave_guards_alone() {
         let (_keep_b, b) = guarded(k, n, |r, c| f(c, r) * 0.5);
         let (whole, mut out) = guarded(m, n, |_, _| -1.0);
         // Tiles of 5 × 5: sides need not be powers of two.
-        matmul::<5>(&a, &b, &mut out).grid((m.div_ceil(5), n.div_ceil(5))).prepare(&d).unwrap().launch().unwrap();
+        matmul::<5>(&a, &b, &mut out)
+            .grid((m.div_ceil(5), n.div_ceil(5)))
+            .prepare(&d)
+            .unwrap()
+            .launch()
+            .unwrap();
         let got = out.to_vec().unwrap();
         for r in 0..m {
             for c in 0..n {
@@ -329,7 +347,10 @@ fn unordered_programs_race_and_a_barrier_orders_them() {
     assert!(!launched.warnings.is_empty());
     let text = launched.warnings.join("");
     assert!(text.contains("`mid`") && text.contains("nothing orders the two"), "{text}");
-    assert!(text.contains("rules_memory.rs:") && text.contains("the other access is here"), "{text}");
+    assert!(
+        text.contains("rules_memory.rs:") && text.contains("the other access is here"),
+        "{text}"
+    );
     let launched = launch(neighbours_in_order(&mut mid, &mut out), 4);
     assert!(launched.warnings.is_empty(), "{:?}", launched.warnings);
     assert_eq!(out.to_vec().unwrap(), [1.0, 2.0, 3.0, 0.0]);
@@ -382,12 +403,22 @@ fn a_barrier_that_some_never_reach_is_a_failure() {
     assert!(text.contains("waits at a grid barrier that 1 of 2 programs never reach"), "{text}");
     let counters = metile::Counters::new(&device(), 1).unwrap();
     let (mut data, mut out) = (vector(&[0.0f32; 4]), vector(&[0.0f32; 4]));
-    let error = hand_off(&counters, &mut data, &mut out).grid(1).prepare(&device()).unwrap().launch().unwrap_err();
-    assert!(error.to_string().contains("waits for a counter that nobody raises"), "{error}");
+    let error = hand_off(&counters, &mut data, &mut out)
+        .grid(1)
+        .prepare(&device())
+        .unwrap()
+        .launch()
+        .unwrap_err();
+    assert!(error.to_string().contains("waits for counter 0 of `ready` to reach 1"), "{error}");
 }
 
 #[kernel]
-fn count_up(hist: &mut Tensor<u32, 1>, x: &Tensor<u32, 1>, peak: &mut Tensor<i32, 1>, old: &mut Tensor<u32, 1>) {
+fn count_up(
+    hist: &mut Tensor<u32, 1>,
+    x: &Tensor<u32, 1>,
+    peak: &mut Tensor<i32, 1>,
+    old: &mut Tensor<u32, 1>,
+) {
     let v = x.load(program_id(0) * 4 + arange(4));
     let before = hist.atomic_add(v.to::<i64>(), 1u32);
     old.store(program_id(0) * 4 + arange(4), before);
@@ -418,7 +449,11 @@ fn float_atomics(out: &mut Tensor<f32, 1>) {
 fn float_atomics_are_marked_nondeterministic() {
     let mut out = vector(&[0.0f32]);
     let prepared = float_atomics(&mut out).grid(3).prepare(&device()).unwrap();
-    assert!(prepared.explain().contains("nondeterministic: floats are added atomically"), "{}", prepared.explain());
+    assert!(
+        prepared.explain().contains("nondeterministic: floats are added atomically"),
+        "{}",
+        prepared.explain()
+    );
     prepared.launch().unwrap();
     drop(prepared);
     assert_eq!(out.to_vec().unwrap(), [3.0]);

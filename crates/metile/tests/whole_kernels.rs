@@ -22,7 +22,10 @@ fn close(got: &[f32], want: &[f64], tolerance: f64) {
     for (i, (g, w)) in got.iter().zip(want).enumerate() {
         let both_nan = g.is_nan() && w.is_nan();
         let same = f64::from(*g) == *w;
-        assert!(both_nan || same || (f64::from(*g) - w).abs() <= tolerance * w.abs().max(1.0), "{i}: {g} and {w}");
+        assert!(
+            both_nan || same || (f64::from(*g) - w).abs() <= tolerance * w.abs().max(1.0),
+            "{i}: {g} and {w}"
+        );
     }
 }
 
@@ -80,7 +83,12 @@ fn softmaxes() {
         let want = softmax_f64(&x, cols);
         let input = Tensor::from_slice(&d, [rows, cols], &x).unwrap();
         let mut out = Tensor::<f32, 2>::zeros(&d, [rows, cols]).unwrap();
-        softmax_online::<f32, 24>(&input, &mut out).grid(rows).prepare(&d).unwrap().launch().unwrap();
+        softmax_online::<f32, 24>(&input, &mut out)
+            .grid(rows)
+            .prepare(&d)
+            .unwrap()
+            .launch()
+            .unwrap();
         close(&widened(&out), &want, 1e-6);
         softmax_row::<f32, 300>(&input, &mut out).grid(rows).prepare(&d).unwrap().launch().unwrap();
         close(&widened(&out), &want, 1e-6);
@@ -88,7 +96,12 @@ fn softmaxes() {
         let exact: Vec<f32> = narrow.iter().map(|v| v.to_f32()).collect();
         let input = Tensor::from_slice(&d, [rows, cols], &narrow).unwrap();
         let mut out = Tensor::<f16, 2>::zeros(&d, [rows, cols]).unwrap();
-        softmax_online::<f16, 16>(&input, &mut out).grid(rows).prepare(&d).unwrap().launch().unwrap();
+        softmax_online::<f16, 16>(&input, &mut out)
+            .grid(rows)
+            .prepare(&d)
+            .unwrap()
+            .launch()
+            .unwrap();
         close(&widened(&out), &softmax_f64(&exact, cols), 1e-3);
     }
 }
@@ -104,7 +117,12 @@ fn a_softmax_row_of_nothing_but_minus_infinity_is_nan() {
 
 /// out = x · weight / sqrt(mean(x²) + eps), row by row. `x`, `out`: [rows, cols]; `weight`: [cols].
 #[kernel]
-fn rms_norm<T: Float, const BLOCK: usize>(x: &Tensor<T, 2>, weight: &Tensor<T, 1>, out: &mut Tensor<T, 2>, eps: f32) {
+fn rms_norm<T: Float, const BLOCK: usize>(
+    x: &Tensor<T, 2>,
+    weight: &Tensor<T, 1>,
+    out: &mut Tensor<T, 2>,
+    eps: f32,
+) {
     let row = program_id(0);
     let cols = x.dim(1);
     let mut squares = zeros::<f32, 1>([BLOCK]);
@@ -133,14 +151,25 @@ fn rms_norms() {
         let input = Tensor::from_slice(&d, [rows, cols], &x).unwrap();
         let weight = Tensor::from_slice(&d, [cols], &w).unwrap();
         let mut out = Tensor::<f32, 2>::zeros(&d, [rows, cols]).unwrap();
-        rms_norm::<f32, 96>(&input, &weight, &mut out, 1e-5).grid(rows).prepare(&d).unwrap().launch().unwrap();
+        rms_norm::<f32, 96>(&input, &weight, &mut out, 1e-5)
+            .grid(rows)
+            .prepare(&d)
+            .unwrap()
+            .launch()
+            .unwrap();
         close(&out.to_vec().unwrap(), &want, 2e-6);
     }
 }
 
 /// out = (x - mean) / sqrt(variance + eps) · weight + bias, row by row.
 #[kernel]
-fn layer_norm<const BLOCK: usize>(x: &Tensor<f32, 2>, weight: &Tensor<f32, 1>, bias: &Tensor<f32, 1>, out: &mut Tensor<f32, 2>, eps: f32) {
+fn layer_norm<const BLOCK: usize>(
+    x: &Tensor<f32, 2>,
+    weight: &Tensor<f32, 1>,
+    bias: &Tensor<f32, 1>,
+    out: &mut Tensor<f32, 2>,
+    eps: f32,
+) {
     let row = program_id(0);
     let n = x.dim(1).to_f32();
     let lane = arange(BLOCK);
@@ -159,21 +188,38 @@ fn layer_norms() {
         let mut want = Vec::new();
         for row in x.chunks(cols) {
             let mean = row.iter().map(|&v| f64::from(v)).sum::<f64>() / cols as f64;
-            let variance = row.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum::<f64>() / cols as f64;
+            let variance =
+                row.iter().map(|&v| (f64::from(v) - mean).powi(2)).sum::<f64>() / cols as f64;
             let scale = 1.0 / (variance + 1e-5).sqrt();
-            want.extend((0..cols).map(|c| (f64::from(row[c]) - mean) * scale * f64::from(w[c]) + f64::from(b[c])));
+            want.extend(
+                (0..cols).map(|c| {
+                    (f64::from(row[c]) - mean) * scale * f64::from(w[c]) + f64::from(b[c])
+                }),
+            );
         }
         let input = Tensor::from_slice(&d, [3, cols], &x).unwrap();
-        let (weight, bias) = (Tensor::from_slice(&d, [cols], &w).unwrap(), Tensor::from_slice(&d, [cols], &b).unwrap());
+        let (weight, bias) = (
+            Tensor::from_slice(&d, [cols], &w).unwrap(),
+            Tensor::from_slice(&d, [cols], &b).unwrap(),
+        );
         let mut out = Tensor::<f32, 2>::zeros(&d, [3, cols]).unwrap();
-        layer_norm::<100>(&input, &weight, &bias, &mut out, 1e-5).grid(3).prepare(&d).unwrap().launch().unwrap();
+        layer_norm::<100>(&input, &weight, &bias, &mut out, 1e-5)
+            .grid(3)
+            .prepare(&d)
+            .unwrap()
+            .launch()
+            .unwrap();
         close(&out.to_vec().unwrap(), &want, 1e-5);
     }
 }
 
 /// out = a · bᵀ. `a`: [m, k]; `b`: [n, k], dense or packed; `out`: [m, n].
 #[kernel]
-fn project<A: Float, W: Weight, const BM: usize, const BN: usize, const BK: usize>(a: &Tensor<A, 2>, b: &Tensor<W, 2>, out: &mut Tensor<f32, 2>) {
+fn project<A: Float, W: Weight, const BM: usize, const BN: usize, const BK: usize>(
+    a: &Tensor<A, 2>,
+    b: &Tensor<W, 2>,
+    out: &mut Tensor<f32, 2>,
+) {
     let (row, col) = (program_id(0) * BM, program_id(1) * BN);
     let mut acc = zeros::<f32, 2>([BM, BN]);
     for k in tiles(a.dim(1), BK) {
@@ -194,7 +240,9 @@ fn projections_take_dense_and_packed_weights() {
     let mut blocks = Vec::new();
     for block in 0..n * k / 32 {
         blocks.extend(f16::from_f32(0.5).to_bits().to_le_bytes());
-        blocks.extend((0..16).map(|j| ((j + block) % 16) as u8 | (((j * 3 + block) % 16) as u8) << 4));
+        blocks.extend(
+            (0..16).map(|j| ((j + block) % 16) as u8 | (((j * 3 + block) % 16) as u8) << 4),
+        );
     }
     let mut dense = vec![0.0f32; n * k];
     for (block, bytes) in blocks.chunks(18).enumerate() {
@@ -204,14 +252,26 @@ fn projections_take_dense_and_packed_weights() {
         }
     }
     let want: Vec<f64> = (0..m * n)
-        .map(|i| (0..k).map(|x| f64::from(a[i / n * k + x]) * f64::from(dense[i % n * k + x])).sum())
+        .map(|i| {
+            (0..k).map(|x| f64::from(a[i / n * k + x]) * f64::from(dense[i % n * k + x])).sum()
+        })
         .collect();
     let packed = Tensor::<Q4_0, 2>::from_bytes(&d, [n, k], &[&blocks]).unwrap();
     let plain = Tensor::from_slice(&d, [n, k], &dense).unwrap();
     let mut out = Tensor::<f32, 2>::zeros(&d, [m, n]).unwrap();
-    project::<f32, Q4_0, 2, 3, 32>(&input, &packed, &mut out).grid((2, 2)).prepare(&d).unwrap().launch().unwrap();
+    project::<f32, Q4_0, 2, 3, 32>(&input, &packed, &mut out)
+        .grid((2, 2))
+        .prepare(&d)
+        .unwrap()
+        .launch()
+        .unwrap();
     close(&out.to_vec().unwrap(), &want, 1e-5);
-    project::<f32, f32, 2, 3, 24>(&input, &plain, &mut out).grid((2, 2)).prepare(&d).unwrap().launch().unwrap();
+    project::<f32, f32, 2, 3, 24>(&input, &plain, &mut out)
+        .grid((2, 2))
+        .prepare(&d)
+        .unwrap()
+        .launch()
+        .unwrap();
     close(&out.to_vec().unwrap(), &want, 1e-5);
 }
 
@@ -219,24 +279,47 @@ fn projections_take_dense_and_packed_weights() {
 fn affine_weights_lie_in_three_arrays() {
     let d = device();
     let packed: Vec<u8> = (0..2 * 32).map(|i| (i * 37 % 256) as u8).collect();
-    let scales: Vec<u8> = [0.5f32, -2.0].iter().flat_map(|&v| bf16::from_f32(v).to_bits().to_le_bytes()).collect();
-    let biases: Vec<u8> = [1.0f32, 3.0].iter().flat_map(|&v| bf16::from_f32(v).to_bits().to_le_bytes()).collect();
-    let weights = Tensor::<Affine4<64, bf16>, 2>::from_bytes(&d, [2, 64], &[&packed, &scales, &biases]).unwrap();
+    let scales: Vec<u8> =
+        [0.5f32, -2.0].iter().flat_map(|&v| bf16::from_f32(v).to_bits().to_le_bytes()).collect();
+    let biases: Vec<u8> =
+        [1.0f32, 3.0].iter().flat_map(|&v| bf16::from_f32(v).to_bits().to_le_bytes()).collect();
+    let weights =
+        Tensor::<Affine4<64, bf16>, 2>::from_bytes(&d, [2, 64], &[&packed, &scales, &biases])
+            .unwrap();
     let ones = Tensor::from_slice(&d, [1, 64], &[1.0f32; 64]).unwrap();
     let mut out = Tensor::<f32, 2>::zeros(&d, [1, 2]).unwrap();
-    project::<f32, Affine4<64, bf16>, 1, 2, 16>(&ones, &weights, &mut out).grid((1, 1)).prepare(&d).unwrap().launch().unwrap();
+    project::<f32, Affine4<64, bf16>, 1, 2, 16>(&ones, &weights, &mut out)
+        .grid((1, 1))
+        .prepare(&d)
+        .unwrap()
+        .launch()
+        .unwrap();
     let sum = |row: usize, scale: f64, bias: f64| -> f64 {
-        packed[row * 32..(row + 1) * 32].iter().flat_map(|&b| [b & 15, b >> 4]).map(|q| scale * f64::from(q) + bias).sum()
+        packed[row * 32..(row + 1) * 32]
+            .iter()
+            .flat_map(|&b| [b & 15, b >> 4])
+            .map(|q| scale * f64::from(q) + bias)
+            .sum()
     };
     close(&out.to_vec().unwrap(), &[sum(0, 0.5, 1.0), sum(1, -2.0, 3.0)], 1e-6);
-    assert!(Tensor::<Affine4<64, bf16>, 2>::from_bytes(&d, [2, 60], &[&packed, &scales, &biases]).is_err());
+    assert!(
+        Tensor::<Affine4<64, bf16>, 2>::from_bytes(&d, [2, 60], &[&packed, &scales, &biases])
+            .is_err()
+    );
 }
 
 /// Causal attention of one head, keys in tiles, with an online softmax. `q`: [queries, D]; `k`, `v`:
 /// [keys, D], of which the first `length` are valid. Query i sees keys up to i + length - queries. A
 /// query that sees no key gives zeros.
 #[kernel]
-fn attention<const BQ: usize, const BK: usize, const D: usize>(q: &Tensor<f32, 2>, k: &Tensor<f32, 2>, v: &Tensor<f32, 2>, out: &mut Tensor<f32, 2>, length: i64, scale: f32) {
+fn attention<const BQ: usize, const BK: usize, const D: usize>(
+    q: &Tensor<f32, 2>,
+    k: &Tensor<f32, 2>,
+    v: &Tensor<f32, 2>,
+    out: &mut Tensor<f32, 2>,
+    length: i64,
+    scale: f32,
+) {
     let first = program_id(0) * BQ;
     let rows = first + arange(BQ);
     let last_key = rows + (length - q.dim(0));
@@ -268,14 +351,18 @@ fn attention_sees_the_causal_prefix_and_nothing_else() {
     let d = device();
     const D: usize = 8;
     for (queries, length, capacity) in [(1, 1, 4), (3, 3, 3), (2, 9, 16), (7, 7, 7), (5, 3, 8)] {
-        let (q, mut k, mut v) = (noise(queries * D, 30), noise(capacity * D, 31), noise(capacity * D, 32));
+        let (q, mut k, mut v) =
+            (noise(queries * D, 30), noise(capacity * D, 31), noise(capacity * D, 32));
         // Slots beyond the valid length are never loaded, whatever they hold.
         k[length * D..].fill(f32::NAN);
         v[length * D..].fill(f32::NAN);
         let mut want = Vec::new();
         for i in 0..queries {
             let seen = (i as i64 + 1 + length as i64 - queries as i64).max(0) as usize;
-            let dot = |j: usize| (0..D).map(|x| f64::from(q[i * D + x]) * f64::from(k[j * D + x])).sum::<f64>() * 0.25;
+            let dot = |j: usize| {
+                (0..D).map(|x| f64::from(q[i * D + x]) * f64::from(k[j * D + x])).sum::<f64>()
+                    * 0.25
+            };
             let scores: Vec<f64> = (0..seen).map(dot).collect();
             let peak = scores.iter().fold(f64::NEG_INFINITY, |a, &b| a.max(b));
             let weights: Vec<f64> = scores.iter().map(|s| (s - peak).exp()).collect();
@@ -285,7 +372,8 @@ fn attention_sees_the_causal_prefix_and_nothing_else() {
                 want.push(if seen == 0 { 0.0 } else { sum / total });
             }
         }
-        let tensor = |rows: usize, values: &[f32]| Tensor::from_slice(&d, [rows, D], values).unwrap();
+        let tensor =
+            |rows: usize, values: &[f32]| Tensor::from_slice(&d, [rows, D], values).unwrap();
         let mut out = Tensor::<f32, 2>::zeros(&d, [queries, D]).unwrap();
         let (q, k, v) = (tensor(queries, &q), tensor(capacity, &k), tensor(capacity, &v));
         attention::<2, 3, D>(&q, &k, &v, &mut out, length as i64, 0.25)
@@ -301,7 +389,12 @@ fn attention_sees_the_causal_prefix_and_nothing_else() {
 /// The index of the largest of `x`, in one persistent launch: a part for each program, a barrier,
 /// then program 0 over the parts. `best`, `at`: [programs].
 #[kernel(persistent)]
-fn argmax<const BLOCK: usize>(x: &Tensor<f32, 1>, best: &mut Tensor<f32, 1>, at: &mut Tensor<i64, 1>, out: &mut Tensor<i64, 1>) {
+fn argmax<const BLOCK: usize>(
+    x: &Tensor<f32, 1>,
+    best: &mut Tensor<f32, 1>,
+    at: &mut Tensor<i64, 1>,
+    out: &mut Tensor<i64, 1>,
+) {
     let me = program_id(0);
     let mut peak = f32::NEG_INFINITY;
     let mut index = 0;
@@ -319,7 +412,8 @@ fn argmax<const BLOCK: usize>(x: &Tensor<f32, 1>, best: &mut Tensor<f32, 1>, at:
     if me == 0 {
         let all = best.load_or(arange(64), f32::NEG_INFINITY);
         // The lowest index among equals, whichever program found it.
-        let candidates = select(all == all.max(), at.load_or(arange(64), i64::MAX), scalar(i64::MAX));
+        let candidates =
+            select(all == all.max(), at.load_or(arange(64), i64::MAX), scalar(i64::MAX));
         out.store(0, candidates.min());
     }
 }
@@ -335,7 +429,12 @@ fn argmax_takes_the_first_of_equals_across_programs() {
         let mut best = Tensor::<f32, 1>::zeros(&d, [3]).unwrap();
         let mut at = Tensor::<i64, 1>::zeros(&d, [3]).unwrap();
         let mut out = Tensor::<i64, 1>::zeros(&d, [1]).unwrap();
-        let launched = argmax::<16>(&input, &mut best, &mut at, &mut out).grid(3).prepare(&d).unwrap().launch().unwrap();
+        let launched = argmax::<16>(&input, &mut best, &mut at, &mut out)
+            .grid(3)
+            .prepare(&d)
+            .unwrap()
+            .launch()
+            .unwrap();
         assert!(launched.warnings.is_empty(), "{:?}", launched.warnings);
         assert_eq!(out.to_vec().unwrap(), [(n / 3) as i64], "{n}");
     }

@@ -34,7 +34,9 @@ impl Shape {
         let mut elements = 1usize;
         for (axis, &side) in sides.iter().enumerate() {
             if side == 0 {
-                return Err(format!("axis {axis} of the tile shape {sides:?} is 0; sides are at least 1"));
+                return Err(format!(
+                    "axis {axis} of the tile shape {sides:?} is 0; sides are at least 1"
+                ));
             }
             elements = elements.saturating_mul(side);
             if elements > MAX_TILE_ELEMENTS {

@@ -238,7 +238,8 @@ impl Tracer {
         }
         if self.builder.kernel().ops.len() >= MAX_OPS {
             // Unwinding is the only way out of a host loop that unrolls without end.
-            let loop_hint = "a `for` over host values is unrolled; loop over `tiles(..)` or a traced range";
+            let loop_hint =
+                "a `for` over host values is unrolled; loop over `tiles(..)` or a traced range";
             panic!("the kernel has more than {MAX_OPS} operations: {loop_hint}");
         }
         let span = self.span(at);

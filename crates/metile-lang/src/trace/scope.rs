@@ -154,7 +154,10 @@ impl Tracer {
     fn open(&mut self, at: At, kind: Kind) {
         let limit = metile_ir::tile::verify::MAX_NESTING;
         if self.scopes.len() >= limit {
-            self.error(at, Diagnostic::error(format!("loops and branches nest more than {limit} deep")));
+            self.error(
+                at,
+                Diagnostic::error(format!("loops and branches nest more than {limit} deep")),
+            );
             // Recursion in a helper would never end; unwinding is the only way out.
             panic!("loops and branches nest more than {limit} deep");
         }
@@ -215,9 +218,14 @@ impl Tracer {
                 (Some(a), Some(b)) if a == b => types.push(Type::Tile(a)),
                 (Some(a), Some(b)) => {
                     whole = false;
-                    self.error(at, Diagnostic::error(format!(
-                        "the two branches give values of shapes {} and {}", a.shape, b.shape
-                    )).hint("give both the same shape, as with `full(shape, value)`"));
+                    self.error(
+                        at,
+                        Diagnostic::error(format!(
+                            "the two branches give values of shapes {} and {}",
+                            a.shape, b.shape
+                        ))
+                        .hint("give both the same shape, as with `full(shape, value)`"),
+                    );
                 }
                 _ => whole = false,
             }
@@ -264,14 +272,15 @@ impl Tracer {
             Loop::For(_, body) => vec![body],
             Loop::While(condition, _, body) => vec![condition, body],
         };
-        let carried: BTreeSet<Slot> =
-            regions.iter().flat_map(|c| c.scope.outer_writes()).collect();
+        let carried: BTreeSet<Slot> = regions.iter().flat_map(|c| c.scope.outer_writes()).collect();
         let level = self.level();
         let inits: Vec<Value> =
             carried.iter().filter_map(|&slot| self.read_at(level, slot)).collect();
         for closed in &regions {
             for (&slot, &argument) in &closed.scope.arguments {
-                if !carried.contains(&slot) && let Some(before) = self.read_at(level, slot) {
+                if !carried.contains(&slot)
+                    && let Some(before) = self.read_at(level, slot)
+                {
                     self.forwards.insert(argument, before);
                 }
             }

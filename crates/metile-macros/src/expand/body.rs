@@ -63,7 +63,10 @@ impl Body {
         self.scopes.push();
         self.scopes.enter_closure();
         for input in &mut closure.inputs {
-            self.bind(input, "a closure's parameters can't be `mut`: bind them again with `let mut`");
+            self.bind(
+                input,
+                "a closure's parameters can't be `mut`: bind them again with `let mut`",
+            );
         }
         self.expr(&mut closure.body);
         self.scopes.leave_closure();
@@ -83,7 +86,10 @@ impl Body {
 
     fn arm(&mut self, arm: &mut Arm) {
         self.scopes.push();
-        self.bind(&mut arm.pat, "a pattern of `match` can't be `mut`: bind it again with `let mut`");
+        self.bind(
+            &mut arm.pat,
+            "a pattern of `match` can't be `mut`: bind it again with `let mut`",
+        );
         if let Some((_, guard)) = &mut arm.guard {
             self.expr(guard);
         }
@@ -96,7 +102,10 @@ impl Body {
         self.scopes.push();
         if let Expr::Let(condition) = &mut *node.cond {
             self.expr(&mut condition.expr);
-            self.bind(&mut condition.pat, "a pattern of `if let` can't be `mut`: bind it again with `let mut`");
+            self.bind(
+                &mut condition.pat,
+                "a pattern of `if let` can't be `mut`: bind it again with `let mut`",
+            );
         }
         self.block(&mut node.then_branch);
         self.scopes.pop();
@@ -109,7 +118,8 @@ impl Body {
         if node.mutability.is_some()
             && let Some(ident) = self.place_root(&node.expr)
         {
-            let message = format!("`{ident}` can't be borrowed `&mut`: return the new value and assign it");
+            let message =
+                format!("`{ident}` can't be borrowed `&mut`: return the new value and assign it");
             return self.refuse(ident.span(), message);
         }
         self.expr(&mut node.expr);

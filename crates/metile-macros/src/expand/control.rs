@@ -82,7 +82,7 @@ impl Body {
                 self.expr(otherwise);
                 otherwise.to_token_stream()
             }
-            None => quote!({}),
+            None => quote_spanned!(span=> {}),
         };
         let (condition, then) = (&node.cond, &node.then_branch);
         let arguments = quote_spanned!(span=> #condition, || #then, || #otherwise);

@@ -53,6 +53,13 @@ pub fn kernel(attribute: TokenStream, function: ItemFn) -> Result<TokenStream, E
     let texts: Vec<String> = names.iter().map(|n| n.to_string()).collect();
     let traced: Vec<TokenStream> = types.iter().map(|ty| types::parameter(ty)).collect();
     let call: Vec<Type> = types.iter().map(|ty| with_call_lifetime(ty)).collect();
+    let made = types
+        .iter()
+        .zip(&texts)
+        .map(|(ty, text)| quote_spanned!(ty.span()=> ::metile::lang::param::<#ty>(#text)));
+    let bound = call.iter().zip(&names).map(
+        |(ty, name)| quote_spanned!(ty.span()=> <#ty as ::metile::lang::KernelParam>::bind(#name)),
+    );
     let docs = format!("The traced definition of [`{name}`](fn@{name}).");
     Ok(quote! {
         #[doc(hidden)]
@@ -72,7 +79,7 @@ pub fn kernel(attribute: TokenStream, function: ItemFn) -> Result<TokenStream, E
                         persistent: #persistent,
                     },
                     || {
-                        #(let #names = ::metile::lang::param::<#types>(#texts);)*
+                        #(let #names = #made;)*
                         __metile_body::<#arguments>(#(#names),*)
                     },
                 )
@@ -82,7 +89,7 @@ pub fn kernel(attribute: TokenStream, function: ItemFn) -> Result<TokenStream, E
         #vis fn #ident<'call, #declared>(#(#names: #call),*) -> ::metile::lang::KernelCall<'call> #bounds {
             ::metile::lang::KernelCall::new(
                 #ident::definition::<#arguments>(),
-                ::std::vec![#(<#call as ::metile::lang::KernelParam>::bind(#names)),*],
+                ::std::vec![#(#bound),*],
             )
         }
     })
@@ -123,7 +130,7 @@ pub fn helper(attribute: TokenStream, function: ItemFn) -> Result<TokenStream, E
         && let Some(traced) = types::traced(ty)
     {
         result = quote!(-> #traced);
-        body = quote!({ ::metile::lang::lift_as::<#traced, _>(#body) });
+        body = quote_spanned!(ty.span()=> { ::metile::lang::lift_as::<#traced, _>(#body) });
     }
     Ok(quote! {
         #(#attrs)*
@@ -181,10 +188,13 @@ fn parameters(sig: &Signature, errors: &mut Vec<Error>) -> Vec<Parameter> {
         }
         match input {
             FnArg::Receiver(this) => {
-                errors.push(Error::new(this.span(), "a kernel is a free function: it has no `self`"));
+                errors
+                    .push(Error::new(this.span(), "a kernel is a free function: it has no `self`"));
             }
             FnArg::Typed(typed) => match (&*typed.pat, &*typed.ty) {
-                (Pat::Ident(pattern), ty) if pattern.subpat.is_none() && pattern.by_ref.is_none() => {
+                (Pat::Ident(pattern), ty)
+                    if pattern.subpat.is_none() && pattern.by_ref.is_none() =>
+                {
                     if let Type::ImplTrait(ty) = ty {
                         let message = "name the type with a generic parameter instead of `impl`";
                         errors.push(Error::new(ty.span(), message));
@@ -196,7 +206,8 @@ fn parameters(sig: &Signature, errors: &mut Vec<Error>) -> Vec<Parameter> {
                     });
                 }
                 (pattern, _) => {
-                    errors.push(Error::new(pattern.span(), "a kernel's parameters are plain names"));
+                    errors
+                        .push(Error::new(pattern.span(), "a kernel's parameters are plain names"));
                 }
             },
         }
@@ -304,4 +315,3 @@ fn source_text(block: &Block) -> TokenStream {
         }
     }
 }
-

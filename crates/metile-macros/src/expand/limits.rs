@@ -17,9 +17,9 @@ const LIGHT: usize = 1;
 
 /// Words that an operand of the expression they begin may follow directly.
 const WORDS: [&str; 26] = [
-    "as", "async", "await", "become", "box", "break", "const", "dyn", "else", "extern", "fn", "for",
-    "if", "impl", "in", "let", "loop", "match", "move", "raw", "return", "static", "try", "unsafe",
-    "while", "yield",
+    "as", "async", "await", "become", "box", "break", "const", "dyn", "else", "extern", "fn",
+    "for", "if", "impl", "in", "let", "loop", "match", "move", "raw", "return", "static", "try",
+    "unsafe", "while", "yield",
 ];
 
 /// Refuses items whose expressions could nest deeper than the compiler's stack allows.

@@ -2,7 +2,7 @@
 
 use super::body::{Body, call};
 use proc_macro2::TokenStream;
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{BinOp, Expr, Ident, UnOp};
 
@@ -76,7 +76,8 @@ impl Body {
         let right = node.right.to_token_stream();
         if let Some(name) = self.cell_name(&node.left) {
             self.captured(&name);
-            *expr = Expr::Verbatim(quote_spanned!(span=> #name.set(#name.get() #operator (#right))));
+            *expr =
+                Expr::Verbatim(quote_spanned!(span=> #name.set(#name.get() #operator (#right))));
             return;
         }
         if let Some(name) = self.place_root(&node.left) {
@@ -98,7 +99,9 @@ impl Body {
 
     fn captured(&mut self, name: &Ident) {
         if self.scopes.is_captured(&name.to_string()) {
-            let message = format!("a closure can't assign to the mutable variable `{name}`: return the new value");
+            let message = format!(
+                "a closure can't assign to the mutable variable `{name}`: return the new value"
+            );
             self.refuse(name.span(), message);
         }
     }
@@ -192,12 +195,14 @@ fn is_literal(expr: &Expr) -> bool {
 fn split_pattern<'e>(left: &'e Expr, places: &mut Vec<(Ident, &'e Expr)>) -> TokenStream {
     match left {
         Expr::Tuple(tuple) => {
-            let parts: Vec<_> = tuple.elems.iter().map(|part| split_pattern(part, places)).collect();
-            quote!((#(#parts,)*))
+            let parts: Vec<_> =
+                tuple.elems.iter().map(|part| split_pattern(part, places)).collect();
+            quote_spanned!(left.span()=> (#(#parts,)*))
         }
         Expr::Array(array) => {
-            let parts: Vec<_> = array.elems.iter().map(|part| split_pattern(part, places)).collect();
-            quote!([#(#parts,)*])
+            let parts: Vec<_> =
+                array.elems.iter().map(|part| split_pattern(part, places)).collect();
+            quote_spanned!(left.span()=> [#(#parts,)*])
         }
         Expr::Infer(_) => left.to_token_stream(),
         _ => {
@@ -224,18 +229,21 @@ fn is_compound(op: &BinOp) -> bool {
     )
 }
 
+/// The operator of a compound assignment without its `=`, where the author wrote it: an operation
+/// is placed where its operator is, too.
 fn plain_operator(op: &BinOp) -> TokenStream {
+    let span = op.span();
     match op {
-        BinOp::AddAssign(_) => quote!(+),
-        BinOp::SubAssign(_) => quote!(-),
-        BinOp::MulAssign(_) => quote!(*),
-        BinOp::DivAssign(_) => quote!(/),
-        BinOp::RemAssign(_) => quote!(%),
-        BinOp::BitXorAssign(_) => quote!(^),
-        BinOp::BitAndAssign(_) => quote!(&),
-        BinOp::BitOrAssign(_) => quote!(|),
-        BinOp::ShlAssign(_) => quote!(<<),
-        BinOp::ShrAssign(_) => quote!(>>),
+        BinOp::AddAssign(_) => quote_spanned!(span=> +),
+        BinOp::SubAssign(_) => quote_spanned!(span=> -),
+        BinOp::MulAssign(_) => quote_spanned!(span=> *),
+        BinOp::DivAssign(_) => quote_spanned!(span=> /),
+        BinOp::RemAssign(_) => quote_spanned!(span=> %),
+        BinOp::BitXorAssign(_) => quote_spanned!(span=> ^),
+        BinOp::BitAndAssign(_) => quote_spanned!(span=> &),
+        BinOp::BitOrAssign(_) => quote_spanned!(span=> |),
+        BinOp::ShlAssign(_) => quote_spanned!(span=> <<),
+        BinOp::ShrAssign(_) => quote_spanned!(span=> >>),
         other => other.to_token_stream(),
     }
 }

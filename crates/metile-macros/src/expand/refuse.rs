@@ -11,7 +11,9 @@ impl Body {
         let message = match expr {
             Expr::Return(_) => "a kernel can't return early: put the rest into an `if`",
             Expr::Break(_) => "`break` can't be traced: put the condition into the `while`",
-            Expr::Continue(_) => "`continue` can't be traced: put the rest of the body into an `if`",
+            Expr::Continue(_) => {
+                "`continue` can't be traced: put the rest of the body into an `if`"
+            }
             Expr::Loop(_) => "`loop` can't be traced: use `while` with a condition",
             Expr::Try(_) => "`?` can't be traced: a kernel has no errors to return",
             Expr::TryBlock(_) => "a kernel has no `try` blocks",

@@ -81,7 +81,8 @@ impl Body {
             return self.refuse(span, "a variable of a kernel needs a value from the start");
         };
         if let Some((token, _)) = &init.diverge {
-            return self.refuse(token.span(), "`let … else` can't be traced: use `if let`, or `match`");
+            return self
+                .refuse(token.span(), "`let … else` can't be traced: use `if let`, or `match`");
         }
         self.expr(&mut init.expr);
         let attributes = &local.attrs;
@@ -144,7 +145,9 @@ impl Body {
                 "assert_eq" | "debug_assert_eq" => "use `assert!(a == b)`".to_owned(),
                 "assert_ne" | "debug_assert_ne" => "use `assert!(a != b)`".to_owned(),
                 "debug_assert" => "use `assert!`".to_owned(),
-                _ => format!("`{name}!` can't be traced: a kernel uses `assert!` and `print!` only"),
+                _ => {
+                    format!("`{name}!` can't be traced: a kernel uses `assert!` and `print!` only")
+                }
             };
             self.refuse(span, message);
         }
@@ -215,8 +218,9 @@ impl Body {
         }
         let mut values = Vec::new();
         for value in arguments.iter_mut().skip(1) {
+            let at = value.span();
             self.expr(value);
-            values.push(quote!(&(#value) as &dyn ::metile::lang::Printable));
+            values.push(quote_spanned!(at=> &(#value) as &dyn ::metile::lang::Printable));
         }
         call(span, "print", &quote!(#format, &[#(#values),*]))
     }
@@ -254,21 +258,22 @@ fn holes(format: &str) -> Option<usize> {
 
 /// A bare number that starts a variable is an index (`i64`) or an `f32`.
 fn typed_literal(expr: &Expr) -> TokenStream {
-    let (negative, inner) = match expr {
-        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => (true, &*unary.expr),
-        other => (false, other),
+    let (sign, inner) = match expr {
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Neg(_)) => (Some(unary.op), &*unary.expr),
+        other => (None, other),
     };
     let Expr::Lit(lit) = inner else { return expr.to_token_stream() };
     let suffixed = match &lit.lit {
         Lit::Int(int) if int.suffix().is_empty() => with_suffix(int.base10_digits(), "i64"),
-        Lit::Float(float) if float.suffix().is_empty() => {
-            with_suffix(float.base10_digits(), "f32")
-        }
+        Lit::Float(float) if float.suffix().is_empty() => with_suffix(float.base10_digits(), "f32"),
         _ => None,
     };
     let Some(mut suffixed) = suffixed else { return expr.to_token_stream() };
     suffixed.set_span(lit.lit.span());
-    if negative { quote!(-#suffixed) } else { suffixed.to_token_stream() }
+    match sign {
+        Some(sign) => quote!(#sign #suffixed),
+        None => suffixed.to_token_stream(),
+    }
 }
 
 /// `1.` takes no suffix as it stands.

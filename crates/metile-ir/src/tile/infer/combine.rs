@@ -65,12 +65,15 @@ fn dot(args: &Operands<'_>, transpose_a: bool, transpose_b: bool) -> Result<Tile
             .error(format!("multiplies matrices, not {} by {}", a.shape, b.shape))
             .hint("make both sides tiles of rank 2, as with `.reshape([1, n])`"));
     }
-    let side = |t: TileType, transposed: bool, n: usize| t.shape.side(if transposed { 1 - n } else { n });
+    let side =
+        |t: TileType, transposed: bool, n: usize| t.shape.side(if transposed { 1 - n } else { n });
     let (m, k) = (side(a, transpose_a, 0), side(a, transpose_a, 1));
     let (k_b, n) = (side(b, transpose_b, 0), side(b, transpose_b, 1));
     if k != k_b {
         return Err(args
-            .error(format!("multiplies [{m}, {k}] by [{k_b}, {n}]: the inner sides {k} and {k_b} differ"))
+            .error(format!(
+                "multiplies [{m}, {k}] by [{k_b}, {n}]: the inner sides {k} and {k_b} differ"
+            ))
             .hint("the left side is [m, k], the right side [k, n]; `.t()` transposes"));
     }
     let dtype = match (a.dtype, b.dtype) {

@@ -24,7 +24,11 @@ pub(super) fn result(
             args.expect_count(0)?;
             let wanted = args.wanted(result)?;
             if wanted.dtype != scalar.dtype() {
-                return Err(args.error(format!("holds a {}, not a {}", scalar.dtype(), wanted.dtype)));
+                return Err(args.error(format!(
+                    "holds a {}, not a {}",
+                    scalar.dtype(),
+                    wanted.dtype
+                )));
             }
             Ok(wanted)
         }
@@ -61,7 +65,9 @@ pub(super) fn result(
             args.expect_count(1)?;
             let (from, wanted) = (args.tile(0)?, args.wanted(result)?);
             if from.shape != wanted.shape {
-                return Err(args.error(format!("keeps the shape {}, not {}", from.shape, wanted.shape)));
+                return Err(
+                    args.error(format!("keeps the shape {}, not {}", from.shape, wanted.shape))
+                );
             }
             Ok(wanted)
         }
@@ -81,7 +87,12 @@ fn bitcast(args: &Operands<'_>, result: Option<TileType>) -> Result<TileType, Di
     Ok(wanted)
 }
 
-fn allow(ty: TileType, args: &Operands<'_>, fits: bool, allowed: &str) -> Result<TileType, Diagnostic> {
+fn allow(
+    ty: TileType,
+    args: &Operands<'_>,
+    fits: bool,
+    allowed: &str,
+) -> Result<TileType, Diagnostic> {
     if fits {
         return Ok(ty);
     }

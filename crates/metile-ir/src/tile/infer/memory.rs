@@ -146,7 +146,11 @@ fn rectangle(args: &Operands<'_>, tensor: TensorType, tile: TileType) -> Result<
         return Ok(());
     }
     Err(args
-        .error(format!("moves a tile of rank {} in a tensor of rank {}", tile.shape.rank(), tensor.rank))
+        .error(format!(
+            "moves a tile of rank {} in a tensor of rank {}",
+            tile.shape.rank(),
+            tensor.rank
+        ))
         .hint("the tile has one side per axis of the tensor; use a side of 1, or `pick` an axis"))
 }
 
@@ -158,7 +162,12 @@ fn mask(args: &Operands<'_>, n: usize, shape: Shape) -> Result<(), Diagnostic> {
     Err(args.error(format!("needs a bool mask of shape {shape}, not {found}")))
 }
 
-fn value(args: &Operands<'_>, n: usize, tensor: TensorType, shape: Shape) -> Result<(), Diagnostic> {
+fn value(
+    args: &Operands<'_>,
+    n: usize,
+    tensor: TensorType,
+    shape: Shape,
+) -> Result<(), Diagnostic> {
     let (found, wanted) = (args.tile(n)?, TileType::new(tensor.format.loaded(), shape));
     if found == wanted {
         return Ok(());

@@ -36,7 +36,9 @@ pub fn result_types(
 ) -> Result<Vec<Type>, Diagnostic> {
     let name = op_name(kind);
     if let Some(value) = operands.iter().find(|v| !kernel.values.contains(**v)) {
-        return Err(Diagnostic::error(format!("`{name}` uses {value:?}, which is no value of the kernel")));
+        return Err(Diagnostic::error(format!(
+            "`{name}` uses {value:?}, which is no value of the kernel"
+        )));
     }
     let args = Operands { kernel, values: operands, name };
     match kind {
@@ -144,10 +146,7 @@ impl Operands<'_> {
     }
 
     fn get(&self, n: usize) -> Result<Value, Diagnostic> {
-        self.values
-            .get(n)
-            .copied()
-            .ok_or_else(|| self.error(format!("lacks operand {}", n + 1)))
+        self.values.get(n).copied().ok_or_else(|| self.error(format!("lacks operand {}", n + 1)))
     }
 
     fn tile(&self, n: usize) -> Result<TileType, Diagnostic> {

@@ -95,7 +95,9 @@ fn slice(
     }
     sides[axis] = wanted.shape.side(axis);
     if sides != wanted.shape.sides() {
-        return Err(args.error(format!("of {} along axis {axis} can't give {}", from.shape, wanted.shape)));
+        return Err(
+            args.error(format!("of {} along axis {axis} can't give {}", from.shape, wanted.shape))
+        );
     }
     Ok(wanted)
 }
@@ -132,7 +134,10 @@ fn gather(args: &Operands<'_>, axis: u8) -> Result<TileType, Diagnostic> {
     sides[axis] = index.shape.side(axis);
     if sides != index.shape.sides() {
         return Err(args
-            .error(format!("can't index {} along axis {axis} with indices of shape {}", from.shape, index.shape))
+            .error(format!(
+                "can't index {} along axis {axis} with indices of shape {}",
+                from.shape, index.shape
+            ))
             .hint("tile and indices agree on every other axis"));
     }
     Ok(TileType::new(from.dtype, index.shape))

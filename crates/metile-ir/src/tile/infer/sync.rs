@@ -37,10 +37,9 @@ pub(super) fn check(kind: &OpKind, args: &Operands<'_>) -> Result<(), Diagnostic
             }
             let holes = format.matches("{}").count();
             if holes != args.values.len() {
-                return Err(args.error(format!(
-                    "has {holes} places for {} values",
-                    args.values.len()
-                )));
+                return Err(
+                    args.error(format!("has {holes} places for {} values", args.values.len()))
+                );
             }
             Ok(())
         }

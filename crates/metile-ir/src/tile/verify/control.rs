@@ -20,7 +20,8 @@ pub(super) fn check(kernel: &Kernel, op: &Op) -> Result<(), Diagnostic> {
             }
             agree("start with", &types(kernel, &op.operands[3..]), &results)?;
             let arguments = types(kernel, &kernel.regions[op.regions[0]].arguments);
-            let expected: Vec<Type> = std::iter::once(index).chain(results.iter().copied()).collect();
+            let expected: Vec<Type> =
+                std::iter::once(index).chain(results.iter().copied()).collect();
             agree("go round as", &arguments, &expected)?;
             agree("are yielded as", &terminator(kernel, op.regions[0]), &results)
         }
@@ -31,9 +32,17 @@ pub(super) fn check(kernel: &Kernel, op: &Op) -> Result<(), Diagnostic> {
                 return Err(Diagnostic::error("`condition` needs a bool"));
             };
             boolean("while", test)?;
-            agree("enter the condition as", &types(kernel, &kernel.regions[op.regions[0]].arguments), &results)?;
+            agree(
+                "enter the condition as",
+                &types(kernel, &kernel.regions[op.regions[0]].arguments),
+                &results,
+            )?;
             agree("leave the condition as", carried, &results)?;
-            agree("enter the body as", &types(kernel, &kernel.regions[op.regions[1]].arguments), &results)?;
+            agree(
+                "enter the body as",
+                &types(kernel, &kernel.regions[op.regions[1]].arguments),
+                &results,
+            )?;
             agree("are yielded as", &terminator(kernel, op.regions[1]), &results)
         }
         _ => {
@@ -77,9 +86,8 @@ fn agree(what: &str, found: &[Type], wanted: &[Type]) -> Result<(), Diagnostic> 
     if found == wanted {
         return Ok(());
     }
-    let list = |types: &[Type]| {
-        types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-    };
+    let list =
+        |types: &[Type]| types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     Err(Diagnostic::error(format!(
         "the values carried through a loop or branch {what} ({}), not ({})",
         list(found),

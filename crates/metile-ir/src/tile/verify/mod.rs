@@ -71,10 +71,9 @@ fn header(kernel: &Kernel) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
     let head = kernel.name.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
     if !head || !kernel.name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-        errors.push(
-            Diagnostic::error(format!("`{}` is no kernel name", kernel.name))
-                .hint("a name is made of ASCII letters, digits and `_`, and does not begin with a digit"),
-        );
+        errors.push(Diagnostic::error(format!("`{}` is no kernel name", kernel.name)).hint(
+            "a name is made of ASCII letters, digits and `_`, and does not begin with a digit",
+        ));
     }
     if kernel.ops.len() > MAX_OPS {
         errors.push(Diagnostic::error(format!(
@@ -140,9 +139,8 @@ fn results(kernel: &Kernel, op: &super::Op) -> Result<(), Diagnostic> {
     let wanted = found.first().and_then(|t| t.tile());
     let types = super::infer::result_types(kernel, &op.kind, &op.operands, wanted)?;
     if types != found {
-        let list = |types: &[Type]| {
-            types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-        };
+        let list =
+            |types: &[Type]| types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         return Err(Diagnostic::error(format!(
             "`{}` gives ({}), not ({})",
             super::infer::op_name(&op.kind),

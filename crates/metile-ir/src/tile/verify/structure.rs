@@ -160,7 +160,10 @@ impl Walk<'_> {
         };
         let name = op_name(&op.kind);
         if last && op.kind != wanted {
-            self.fail(Some(op), format!("a region ends in `{name}`, not in `{}`", op_name(&wanted)));
+            self.fail(
+                Some(op),
+                format!("a region ends in `{name}`, not in `{}`", op_name(&wanted)),
+            );
         } else if !last && op.kind.is_terminator() {
             self.fail(Some(op), format!("`{name}` stands before the end of its region"));
         }
