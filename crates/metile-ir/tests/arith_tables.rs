@@ -314,11 +314,13 @@ fn fma_rounds_once_even_where_the_result_is_subnormal() {
     assert_eq!(float::fma(-0.0, 1.0, -0.0).to_bits(), 0x8000_0000);
     let e = 2f32.powi(-12);
     assert_eq!(float::fma(1.0 + e, 1.0 + e, -1.0 - 2.0 * e), e * e);
-    // 2^-127 + 2^-150 and a little: just above the middle of two subnormals.
-    let (a, b) = (2f32.powi(-75) * (1.0 + 2f32.powi(-23)), 2f32.powi(-75));
-    assert_eq!(float::fma(a, b, 2f32.powi(-127)).to_bits(), 0x0040_0001);
-    let below = float::fma(-a, b, 2f32.powi(-127));
-    assert_eq!(below.to_bits(), 0x003f_ffff);
+    // A little below the middle of two subnormals, by less than f64 can tell: rounded there first, it
+    // becomes the middle, and then goes to the even one above.
+    let (scale, e) = (2f32.powi(-75), 2f32.powi(-23));
+    let (a, b, c) = (scale * (1.0 + e), scale * (1.0 - e), f32::from_bits(0x0040_0001));
+    let twice = (f64::from(a) * f64::from(b) + f64::from(c)) as f32;
+    assert_eq!((twice.to_bits(), float::fma(a, b, c).to_bits()), (0x0040_0002, 0x0040_0001));
+    assert_eq!(float::fma(-a, b, -c).to_bits(), 0x8040_0001);
 }
 
 proptest! {

@@ -34,8 +34,20 @@ pub trait Dtype: Element<Tile = Self> + StoredAs<Self> {
 
 /// A dtype whose values a store may put into a tensor of `T`: its own, and between floats, where
 /// the store rounds.
+#[diagnostic::on_unimplemented(
+    message = "values of `{Self}` can't be stored in a tensor of `{T}`",
+    note = "convert them with `.to::<{T}>()`; a store rounds floats to one another and converts nothing else"
+)]
 pub trait StoredAs<T> {}
-impl<V: Number, T: Number<Wide = V::Wide>> StoredAs<T> for V {}
+impl<V: Float, T: Float> StoredAs<T> for V {}
+
+/// A dtype that arithmetic combines with `B`: itself, and any float with any float.
+#[diagnostic::on_unimplemented(
+    message = "tiles of `{Self}` and `{B}` can't be combined",
+    note = "both sides need one dtype (f16, bf16 and f32 mix): convert one with `.to::<…>()`"
+)]
+pub trait MixesWith<B> {}
+impl<A: Float, B: Float> MixesWith<B> for A {}
 impl StoredAs<bool> for bool {}
 
 /// A dtype with arithmetic.
@@ -43,7 +55,7 @@ impl StoredAs<bool> for bool {}
     message = "`{Self}` has no arithmetic",
     note = "arithmetic is defined on i8..i64, u8..u64, f16, bf16 and f32"
 )]
-pub trait Number: Dtype {
+pub trait Number: Dtype + MixesWith<Self> {
     /// The dtype that arithmetic gives: `f32` for floats, itself for integers.
     type Wide: Number<Wide = Self::Wide>;
 }
@@ -133,6 +145,8 @@ impl HostElement for bool {
 macro_rules! int {
     ($($ty:ty)*) => {$(
         impl Number for $ty { type Wide = $ty; }
+        impl StoredAs<$ty> for $ty {}
+        impl MixesWith<$ty> for $ty {}
         impl Int for $ty {}
     )*};
 }

@@ -3,7 +3,7 @@
 //! A literal on either side takes the tile's dtype: `f32` with float tiles, `usize` with `i64`
 //! tiles (so that `program_id(0) * BLOCK` reads as it should), the dtype itself elsewhere.
 
-use crate::element::{Dtype, Float, Number};
+use crate::element::{Dtype, Float, MixesWith, Number};
 use crate::tile::{IntoTile, Tile, binary, wide};
 use crate::trace::{here, with};
 use metile_ir::DType;
@@ -12,7 +12,7 @@ use std::ops::{Add, BitAnd, BitOr, BitXor, Div, Mul, Neg, Not, Rem, Shl, Shr, Su
 
 macro_rules! arithmetic {
     ($($trait:ident $method:ident $op:ident;)*) => {$(
-        impl<A: Number, B: Number<Wide = A::Wide>> $trait<Tile<B>> for Tile<A> {
+        impl<A: Number + MixesWith<B>, B: Number> $trait<Tile<B>> for Tile<A> {
             type Output = Tile<A::Wide>;
             #[track_caller]
             fn $method(self, other: Tile<B>) -> Tile<A::Wide> {

@@ -1,6 +1,6 @@
 //! Which two values may stand side by side: a literal takes the other side's dtype.
 
-use crate::element::{Dtype, Float, Number};
+use crate::element::{Dtype, Float, MixesWith, Number};
 use crate::tile::{IntoTile, Tile, wide};
 use crate::trace::{Raw, here, with};
 use metile_ir::DType;
@@ -37,7 +37,7 @@ pub trait SameDtype<B> {
 #[derive(Clone, Copy, Debug)]
 pub struct Sides(pub(crate) Raw, pub(crate) Raw);
 
-impl<A: Number, B: Number<Wide = A::Wide>> Arithmetic<Tile<B>> for Tile<A> {
+impl<A: Number + MixesWith<B>, B: Number> Arithmetic<Tile<B>> for Tile<A> {
     type Wide = A::Wide;
     fn sides(self, other: Tile<B>) -> Sides {
         Sides(self.raw, other.raw)
@@ -192,7 +192,7 @@ fn record(op: CompareOp, dtype: DType, sides: Sides) -> Tile<bool> {
     }))
 }
 
-impl<A: Number, B: Number<Wide = A::Wide>> Compare<Tile<B>> for Tile<A> {
+impl<A: Number + MixesWith<B>, B: Number> Compare<Tile<B>> for Tile<A> {
     type Out = Tile<bool>;
     #[track_caller]
     fn compare(self, op: CompareOp, other: Tile<B>) -> Tile<bool> {

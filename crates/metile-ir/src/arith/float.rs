@@ -66,8 +66,9 @@ pub fn min(a: f32, b: f32) -> f32 {
 /// `a * b + c` rounded once.
 ///
 /// The product is exact in `f64`. The sum is rounded to odd there: where it is inexact, its last bit
-/// is set, so that rounding to `f32` sees that there was more. `libm::fmaf` rounds twice where the
-/// result is subnormal.
+/// is set, so that rounding to `f32` sees that there was more. Written out, because the portable path
+/// of `libm::fmaf` looks for ties at the last place of a normal `f32` only and so rounds subnormal
+/// results twice; it would differ from the same function where the processor has the instruction.
 pub fn fma(a: f32, b: f32, c: f32) -> f32 {
     let (product, addend) = (f64::from(a) * f64::from(b), f64::from(c));
     let sum = product + addend;

@@ -10,8 +10,12 @@ const MAX_TOKENS: usize = 50_000;
 const MAX_WEIGHT: usize = 512;
 /// Brackets in brackets.
 const MAX_GROUPS: usize = 60;
-/// A token that takes the parser through all of its levels again, as `|a|` and `return` do.
+/// A token that takes the parser through all of its levels again, as `|a|` and `return` do, or may
+/// start a type in a type.
 const HEAVY: usize = 4;
+/// `<`, which may start the arguments of a type: those take the parser the most stack, about 50 KiB
+/// where it isn't optimized, so that all of an item stays below 4 MiB of a compiler's 8.
+const ANGLE: usize = 6;
 /// A token that adds one level, as `+` and `.` do.
 const LIGHT: usize = 1;
 
@@ -45,10 +49,10 @@ impl Run {
         match token {
             TokenTree::Punct(punct) => match punct.as_char() {
                 ';' => *self = Run::default(),
-                ',' => self.weight = self.open * HEAVY,
+                ',' => self.weight = self.open * ANGLE,
                 '<' => {
                     self.open += 1;
-                    self.weight += HEAVY;
+                    self.weight += ANGLE;
                 }
                 '>' if !after_arrow_shaft => {
                     self.open = self.open.saturating_sub(1);
@@ -56,7 +60,7 @@ impl Run {
                 }
                 ':' | '#' | '\'' => {}
                 c => {
-                    self.weight += if matches!(c, '=' | '|' | '@') { HEAVY } else { LIGHT };
+                    self.weight += if matches!(c, '=' | '|' | '@' | '&') { HEAVY } else { LIGHT };
                     self.after_arrow_shaft =
                         matches!(c, '-' | '=') && punct.spacing() == Spacing::Joint;
                 }
