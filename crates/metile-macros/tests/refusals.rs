@@ -16,7 +16,9 @@ fn errors(expansion: &TokenStream) -> Vec<String> {
     let mut at = None;
     for token in expansion.clone() {
         match (token, at) {
-            (TokenTree::Ident(word), _) if word == "compile_error" => at = Some(word.span().start()),
+            (TokenTree::Ident(word), _) if word == "compile_error" => {
+                at = Some(word.span().start())
+            }
             (TokenTree::Group(group), Some(start)) => {
                 at = None;
                 let text: syn::LitStr = syn::parse2(group.stream()).unwrap();
@@ -43,7 +45,10 @@ fn item_refuses(attribute: &str, item: &str, expected: &[&str]) {
 
 #[test]
 fn leaving_early() {
-    refuses("if c {\n    return;\n}", &["3:5 a kernel can't return early: put the rest into an `if`"]);
+    refuses(
+        "if c {\n    return;\n}",
+        &["3:5 a kernel can't return early: put the rest into an `if`"],
+    );
     refuses(
         "while c { break; }\nwhile c { continue; }",
         &[
@@ -72,9 +77,18 @@ fn other_kinds_of_code() {
 
 #[test]
 fn conditions() {
-    refuses("while let Some(i) = e {}", &["2:7 `while let` can't be traced: use `while` with a condition"]);
-    refuses("if let Some(i) = e && c {}", &["2:4 `let` in a condition stands alone: nest two `if`s"]);
-    refuses("if c && let Some(i) = e {}", &["2:9 `let` in a condition stands alone: nest two `if`s"]);
+    refuses(
+        "while let Some(i) = e {}",
+        &["2:7 `while let` can't be traced: use `while` with a condition"],
+    );
+    refuses(
+        "if let Some(i) = e && c {}",
+        &["2:4 `let` in a condition stands alone: nest two `if`s"],
+    );
+    refuses(
+        "if c && let Some(i) = e {}",
+        &["2:9 `let` in a condition stands alone: nest two `if`s"],
+    );
 }
 
 #[test]
@@ -133,11 +147,17 @@ fn variables() {
 
 #[test]
 fn macros() {
-    refuses("let v = vec![1];", &["2:9 `vec!` can't be traced: a kernel uses `assert!` and `print!` only"]);
+    refuses(
+        "let v = vec![1];",
+        &["2:9 `vec!` can't be traced: a kernel uses `assert!` and `print!` only"],
+    );
     refuses("assert_eq!(a, b);", &["2:1 use `assert!(a == b)`"]);
     refuses("assert_ne!(a, b);", &["2:1 use `assert!(a != b)`"]);
     refuses("assert!(a, b);", &["2:12 the message of `assert!` is a string literal"]);
-    refuses(r#"assert!(a, "{}", b);"#, &["2:1 `assert!` takes a condition and, if you like, a string literal"]);
+    refuses(
+        r#"assert!(a, "{}", b);"#,
+        &["2:1 `assert!` takes a condition and, if you like, a string literal"],
+    );
     refuses(r#"assert!(a, "{b}");"#, &["2:12 the message of `assert!` has no `{}` in a kernel"]);
     refuses("print!(a);", &["2:1 `print!` begins with a string literal"]);
     refuses(r#"print!("{} {}", a);"#, &["2:8 2 `{}` for 1 values"]);
@@ -174,16 +194,36 @@ fn every_mistake_is_reported() {
 
 #[test]
 fn signatures() {
-    item_refuses("persistant", "fn k() {}", &["1:1 the only option of `#[kernel]` is `persistent`"]);
+    item_refuses(
+        "persistant",
+        "fn k() {}",
+        &["1:1 the only option of `#[kernel]` is `persistent`"],
+    );
     item_refuses("", "async fn k() {}", &["1:1 a kernel can't be async: it is traced on the spot"]);
-    item_refuses("", "unsafe fn k() {}", &["1:1 a kernel can't be unsafe: the language has nothing unsafe"]);
+    item_refuses(
+        "",
+        "unsafe fn k() {}",
+        &["1:1 a kernel can't be unsafe: the language has nothing unsafe"],
+    );
     item_refuses("", "const fn k() {}", &["1:1 a kernel can't be const: it is traced at run time"]);
     item_refuses("", "extern \"C\" fn k() {}", &["1:1 a kernel can't be extern"]);
-    item_refuses("", "fn k<'a>() {}", &["1:6 a kernel can't be generic over lifetimes: leave them out"]);
+    item_refuses(
+        "",
+        "fn k<'a>() {}",
+        &["1:6 a kernel can't be generic over lifetimes: leave them out"],
+    );
     item_refuses("", "fn k(&self) {}", &["1:6 a kernel is a free function: it has no `self`"]);
     item_refuses("", "fn k((a, b): T) {}", &["1:6 a kernel's parameters are plain names"]);
-    item_refuses("", "fn k(a: impl T) {}", &["1:9 name the type with a generic parameter instead of `impl`"]);
-    item_refuses("", "fn k(#[cfg(a)] a: T) {}", &["1:6 a parameter is there always: put `cfg` on the whole function"]);
+    item_refuses(
+        "",
+        "fn k(a: impl T) {}",
+        &["1:9 name the type with a generic parameter instead of `impl`"],
+    );
+    item_refuses(
+        "",
+        "fn k(#[cfg(a)] a: T) {}",
+        &["1:6 a parameter is there always: put `cfg` on the whole function"],
+    );
     item_refuses(
         "",
         "fn k(a: usize) -> i64 {}",
@@ -205,7 +245,8 @@ fn refused_items_stay() {
         let items = syn::parse2::<syn::File>(made).unwrap().items;
         quote::ToTokens::to_token_stream(items.last().unwrap()).to_string()
     };
-    let stub = tokens("#[a] #[allow(unused, clippy::all)] pub fn k<T>(x: T) { ::core::unreachable!() }");
+    let stub =
+        tokens("#[a] #[allow(unused, clippy::all)] pub fn k<T>(x: T) { ::core::unreachable!() }");
     assert_eq!(kept("#[a] pub fn k<T>(x: T) { return; }"), stub.to_string());
     let stub = tokens("pub fn k<T>(x: T) { ::core::unreachable!() }");
     assert_eq!(kept("pub fn k<T>(x: T) { let = ; }"), stub.to_string());

@@ -7,9 +7,9 @@ use syn::Error;
 /// Tokens of an item.
 const MAX_TOKENS: usize = 50_000;
 /// What the tokens around one token weigh together: a bound on the levels that it lies deep in.
-const MAX_WEIGHT: usize = 512;
+const MAX_WEIGHT: usize = 256;
 /// Brackets in brackets.
-const MAX_GROUPS: usize = 60;
+const MAX_GROUPS: usize = 32;
 /// A token that takes the parser through all of its levels again, as `|a|` and `return` do, or may
 /// start a type in a type.
 const HEAVY: usize = 4;
