@@ -16,7 +16,8 @@
 //!
 //! What can't be traced is an error at its place: `return`, `break`, `continue`, `loop`, `?`,
 //! `async`, `unsafe`, `while let`, `let … else`, variables without initializer, `&mut` to a variable,
-//! closures that use a mutable variable, and macros other than the two above.
+//! methods that change a variable in place, closures that use a mutable variable, `cfg` on a
+//! statement, and macros other than the two above.
 
 mod expand;
 
