@@ -139,13 +139,17 @@ impl Body {
 }
 
 /// Methods of arrays and slices that change them, and that no tile has.
-const CHANGING: [&str; 11] = [
+const CHANGING: [&str; 15] = [
     "clone_from",
     "clone_from_slice",
     "copy_from_slice",
     "copy_within",
     "fill",
     "fill_with",
+    "reverse",
+    "rotate_left",
+    "rotate_right",
+    "sort",
     "sort_by",
     "sort_unstable",
     "sort_unstable_by",
