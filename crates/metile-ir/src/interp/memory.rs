@@ -208,6 +208,36 @@ impl Launch<'_, '_> {
         self.warnings.add(access.op, "race", warning);
     }
 
+    fn load_lane(
+        &mut self,
+        program: &Program,
+        access: &Access<'_>,
+        index: Index,
+        lane: usize,
+        fill: &Tile,
+    ) -> u64 {
+        match index {
+            _ if !self.within(program, access, index, lane) => fill.bits[0],
+            Some(index) => self.read(program, access, index, lane),
+            None => fill.bits[0],
+        }
+    }
+
+    fn store_lane(
+        &mut self,
+        program: &Program,
+        access: &Access<'_>,
+        index: Index,
+        lane: usize,
+        value: &Tile,
+    ) {
+        if self.within(program, access, index, lane)
+            && let Some(index) = index
+        {
+            self.write(program, access, index, lane, value.bits[lane]);
+        }
+    }
+
     pub(super) fn load(
         &mut self,
         program: &Program,
@@ -223,12 +253,7 @@ impl Launch<'_, '_> {
                 if mask.is_some_and(|m| m.bits[n] == 0) {
                     return fill.bits[0];
                 }
-                let index = pointwise(coordinates, n);
-                match index {
-                    _ if !self.within(program, access, index, n) => fill.bits[0],
-                    Some(index) => self.read(program, access, index, n),
-                    None => fill.bits[0],
-                }
+                self.load_lane(program, access, pointwise(coordinates, n), n, fill)
             })
             .collect();
         Tile { ty, bits }
@@ -243,14 +268,7 @@ impl Launch<'_, '_> {
         ty: TileType,
     ) -> Tile {
         let bits = (0..ty.shape.elements())
-            .map(|n| {
-                let index = rectangle(origin, &ty.shape, n);
-                match index {
-                    _ if !self.within(program, access, index, n) => fill.bits[0],
-                    Some(index) => self.read(program, access, index, n),
-                    None => fill.bits[0],
-                }
-            })
+            .map(|n| self.load_lane(program, access, rectangle(origin, &ty.shape, n), n, fill))
             .collect();
         Tile { ty, bits }
     }
@@ -267,12 +285,7 @@ impl Launch<'_, '_> {
             if mask.is_some_and(|m| m.bits[n] == 0) {
                 continue;
             }
-            let index = pointwise(coordinates, n);
-            if self.within(program, access, index, n)
-                && let Some(index) = index
-            {
-                self.write(program, access, index, n, value.bits[n]);
-            }
+            self.store_lane(program, access, pointwise(coordinates, n), n, value);
         }
     }
 
@@ -284,12 +297,7 @@ impl Launch<'_, '_> {
         value: &Tile,
     ) {
         for n in 0..value.bits.len() {
-            let index = rectangle(origin, &value.ty.shape, n);
-            if self.within(program, access, index, n)
-                && let Some(index) = index
-            {
-                self.write(program, access, index, n, value.bits[n]);
-            }
+            self.store_lane(program, access, rectangle(origin, &value.ty.shape, n), n, value);
         }
     }
 
