@@ -1,0 +1,1 @@
+//! Matrix products over strided, half-precision and packed operands.
