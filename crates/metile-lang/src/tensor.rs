@@ -417,6 +417,40 @@ impl<T: HostElement, const R: usize> Tensor<T, R> {
     }
 }
 
+impl Tensor<u8, 2> {
+    /// The same memory as rows of blocks: `[rows, blocks · block bytes]` bytes become
+    /// `[rows, blocks · block elements]` elements of the packed format `W`.
+    ///
+    /// # Errors
+    /// If `W` is no format of one array of blocks, the rows are no whole number of blocks, or they
+    /// have gaps that are not.
+    pub fn as_blocks<W: Element>(&self) -> Result<Tensor<W, 2>, TensorError> {
+        let refuse = |reason: String| TensorError::Shape {
+            shape: self.raw.shape.clone(),
+            format: W::FORMAT,
+            reason,
+        };
+        let sizes = match W::FORMAT {
+            Format::Packed(p) => p.block_bytes(),
+            Format::Plain(_) => Vec::new(),
+        };
+        let (Format::Packed(packed), [bytes]) = (W::FORMAT, &sizes[..]) else {
+            return Err(refuse("it is no format of blocks in one array".to_owned()));
+        };
+        let (row, stride) = (self.raw.shape[1], self.raw.strides[0]);
+        if row % bytes != 0 || stride % *bytes as i64 != 0 || self.raw.strides[1] != 1 {
+            return Err(refuse(format!(
+                "rows of {row} bytes, {stride} apart, are no rows of blocks of {bytes} bytes"
+            )));
+        }
+        let mut raw = self.raw.clone();
+        raw.format = W::FORMAT;
+        raw.shape[1] = row / bytes * packed.block_elements();
+        raw.strides[0] = stride / *bytes as i64;
+        Ok(Tensor { raw, _of: PhantomData })
+    }
+}
+
 /// Tensors of one element, shape and stride, for a kernel that picks one by a run-time index.
 #[derive(Debug)]
 pub struct TensorList<T: Element, const R: usize> {

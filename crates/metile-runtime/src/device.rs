@@ -55,6 +55,6 @@ impl Target for Device {
     type Prepared<'call> = Prepared<'call>;
     type Error = Error;
     fn prepare<'call>(&self, call: KernelCall<'call>) -> Result<Prepared<'call>, Error> {
-        Prepared::new(self, call)
+        Prepared::new(self, &call)
     }
 }

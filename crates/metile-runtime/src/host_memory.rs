@@ -1,13 +1,38 @@
 //! Memory of devices that compute on the host.
 
+use bytemuck::{Pod, Zeroable};
 use metile_lang::tensor::{Storage, TensorError};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Bytes in host memory. A launch holds the lock of what it touches, so a host copy never sees a
-/// half-written tensor.
+/// One cache line: the alignment of every allocation, so that rows of whole vectors are aligned.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C, align(64))]
+struct Line([u8; 64]);
+
+/// Bytes that begin at a cache line.
+#[derive(Debug)]
+pub(crate) struct Bytes {
+    lines: Vec<Line>,
+    size: usize,
+}
+
+impl std::ops::Deref for Bytes {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &bytemuck::cast_slice(&self.lines)[..self.size]
+    }
+}
+impl std::ops::DerefMut for Bytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.size]
+    }
+}
+
+/// Bytes in host memory, aligned to 64. A launch holds the lock of what it touches, so a host copy
+/// never sees a half-written tensor.
 #[derive(Debug)]
 pub struct HostMemory {
-    bytes: RwLock<Vec<u8>>,
+    bytes: RwLock<Bytes>,
     size: usize,
     device: &'static str,
 }
@@ -18,20 +43,21 @@ impl HostMemory {
     /// # Errors
     /// If the host has no room for them.
     pub fn new(device: &'static str, size: usize) -> Result<HostMemory, TensorError> {
-        let mut bytes = Vec::new();
-        bytes.try_reserve_exact(size).map_err(|_| TensorError::Device {
+        let count = size.div_ceil(64);
+        let mut lines = Vec::new();
+        lines.try_reserve_exact(count).map_err(|_| TensorError::Device {
             device: device.to_owned(),
             message: format!("no room for {size} bytes"),
         })?;
-        bytes.resize(size, 0);
-        Ok(HostMemory { bytes: RwLock::new(bytes), size, device })
+        lines.resize(count, Line([0; 64]));
+        Ok(HostMemory { bytes: RwLock::new(Bytes { lines, size }), size, device })
     }
 
     // A panic while the lock is held leaves bytes, which have no invariant to break.
-    pub(crate) fn lock(&self) -> RwLockReadGuard<'_, Vec<u8>> {
+    pub(crate) fn lock(&self) -> RwLockReadGuard<'_, Bytes> {
         self.bytes.read().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
-    pub(crate) fn lock_mut(&self) -> RwLockWriteGuard<'_, Vec<u8>> {
+    pub(crate) fn lock_mut(&self) -> RwLockWriteGuard<'_, Bytes> {
         self.bytes.write().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 

@@ -1,11 +1,14 @@
 //! Devices of metile: memory, prepared dispatch and launch.
 
+mod binding;
+pub mod command_list;
 pub mod device;
 pub mod error;
 pub mod host_memory;
 pub mod overlap;
 pub mod prepared;
 
+pub use command_list::CommandList;
 pub use device::Device;
 pub use error::Error;
 pub use prepared::{Launched, Prepared};

@@ -34,14 +34,14 @@ pub use metile_ir::interp::Options as InterpreterOptions;
 pub use metile_ir::tile::Precision;
 pub use metile_lang::kernel::{CompileError, KernelCall};
 pub use metile_lang::tensor::{Counters, Tensor, TensorError, TensorList};
-pub use metile_runtime::{Device, Error, Launched, Prepared};
+pub use metile_runtime::{CommandList, Device, Error, Launched, Prepared};
 
 /// What a file of kernels, or one that launches them, imports.
 pub mod prelude {
     pub use metile_ir::tile::Precision;
     pub use metile_lang::prelude::*;
     pub use metile_macros::{kernel, kernel_fn};
-    pub use metile_runtime::{Device, Error};
+    pub use metile_runtime::{CommandList, Device, Error};
 }
 
 // The book's code runs with the documentation tests.
