@@ -1,0 +1,35 @@
+//! Attention over a cache of keys and values, with query heads in groups that share a K/V head
+//! (Ainslie et al., 2023), the softmax online (Milakov and Gimelshein, 2018; Dao et al., 2022).
+//!
+//! Slots of the cache beyond the valid length are never loaded. A row that sees no key gives zeros.
+
+mod decode;
+mod prefill;
+
+pub use decode::*;
+pub use prefill::*;
+
+use metile::prelude::*;
+
+/// What an online softmax has seen of its rows: the largest score, the sum of e^(score − largest), and the
+/// values weighted so.
+pub(crate) type Seen = (Tile<f32>, Tile<f32>, Tile<f32>);
+
+/// What was seen before and `scores`, with the `values` they belong to. `scores`: [m, keys], −inf where
+/// masked; `values`: [keys, d].
+#[kernel_fn]
+fn see<V: Float>(seen: Seen, scores: Tile<f32>, values: Tile<V>) -> Seen {
+    let (peak, total, acc) = seen;
+    let next = max(peak, scores.max_along(1));
+    // A row that has seen nothing yet would compute -inf - -inf.
+    let base = select(next == f32::NEG_INFINITY, 0.0, next);
+    let weights = exp(scores - base.expand(1));
+    let fade = exp(peak - base);
+    (next, total * fade + weights.sum_along(1), dot_add(weights, values, acc * fade.expand(1)))
+}
+
+/// The weighted values over the sum of weights; zeros for rows that saw nothing.
+#[kernel_fn]
+fn normalized(total: Tile<f32>, acc: Tile<f32>) -> Tile<f32> {
+    acc / select(total == 0.0, 1.0, total).expand(1)
+}

@@ -1,0 +1,183 @@
+//! Products with weight matrices: out = x · wᵀ, with the weights dense or packed.
+//!
+//! Activations are `f32`, or `Q8_0` blocks made by [`quantize_q8`](crate::quantize::quantize_q8).
+
+use crate::activation::silu;
+use metile::KernelCall;
+use metile::prelude::*;
+
+/// Rows `row..row + BM` of `x` by rows `col..col + BN` of `w`, over all of their columns.
+#[kernel_fn]
+fn rows_by_rows<A: Weight, W: Weight, const BM: usize, const BN: usize, const BK: usize>(
+    x: &Tensor<A, 2>,
+    w: &Tensor<W, 2>,
+    row: i64,
+    col: i64,
+) -> Tile<f32> {
+    assert!(x.dim(1) == w.dim(1), "x and w have as many columns");
+    let mut acc = zeros::<f32, 2>([BM, BN]);
+    for k in tiles(x.dim(1), BK) {
+        let left = x.load_tile((row, k), [BM, BK]).to_f32();
+        let right = w.load_tile((col, k), [BN, BK]).to_f32();
+        acc = dot_add(left, right.t(), acc);
+    }
+    acc
+}
+
+/// out = x · wᵀ.
+///
+/// `x`: [rows, k]; `w`: [n, k], dense or packed; `out`: [rows, n]. Over k = 0 the product is 0. One program per
+/// BN columns and BM rows of `out`.
+#[kernel]
+pub fn project_tiles<A: Weight, W: Weight, const BM: usize, const BN: usize, const BK: usize>(
+    x: &Tensor<A, 2>,
+    w: &Tensor<W, 2>,
+    out: &mut Tensor<f32, 2>,
+) {
+    let (row, col) = (program_id(1) * BM, program_id(0) * BN);
+    out.store_tile((row, col), rows_by_rows::<A, W, BM, BN, BK>(x, w, row, col));
+}
+
+/// out = x · wᵀ + bias. `bias`: [n]; else as [`project_tiles`].
+#[kernel]
+pub fn project_bias_tiles<
+    A: Weight,
+    W: Weight,
+    B: Float,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+>(
+    x: &Tensor<A, 2>,
+    w: &Tensor<W, 2>,
+    bias: &Tensor<B, 1>,
+    out: &mut Tensor<f32, 2>,
+) {
+    let (row, col) = (program_id(1) * BM, program_id(0) * BN);
+    let product = rows_by_rows::<A, W, BM, BN, BK>(x, w, row, col);
+    out.store_tile((row, col), product + bias.load(col + arange(BN)).expand(0));
+}
+
+/// out += x · wᵀ; else as [`project_tiles`].
+#[kernel]
+pub fn project_add_tiles<
+    A: Weight,
+    W: Weight,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+>(
+    x: &Tensor<A, 2>,
+    w: &Tensor<W, 2>,
+    out: &mut Tensor<f32, 2>,
+) {
+    let (row, col) = (program_id(1) * BM, program_id(0) * BN);
+    let product = rows_by_rows::<A, W, BM, BN, BK>(x, w, row, col);
+    out.store_tile((row, col), out.load_tile((row, col), [BM, BN]) + product);
+}
+
+/// out = silu(x · gateᵀ) · (x · upᵀ), element by element (SwiGLU; Shazeer, 2020).
+///
+/// `gate`, `up`: [n, k]; else as [`project_tiles`].
+#[kernel]
+pub fn project_swiglu_tiles<
+    A: Weight,
+    W: Weight,
+    const BM: usize,
+    const BN: usize,
+    const BK: usize,
+>(
+    x: &Tensor<A, 2>,
+    gate: &Tensor<W, 2>,
+    up: &Tensor<W, 2>,
+    out: &mut Tensor<f32, 2>,
+) {
+    let (row, col) = (program_id(1) * BM, program_id(0) * BN);
+    let gated = rows_by_rows::<A, W, BM, BN, BK>(x, gate, row, col);
+    let linear = rows_by_rows::<A, W, BM, BN, BK>(x, up, row, col);
+    out.store_tile((row, col), silu(gated) * linear);
+}
+
+/// The sides of the tiles: rows of x, rows of w, columns of both.
+type Sides = (usize, usize, usize);
+
+/// The sides for CPUs: few rows are one tile, with programs of 32 to 128 weight rows, so that a narrow
+/// projection still has programs for every core; from 17 rows on the weights, decoded once a program,
+/// serve 64 or 128 rows.
+fn sides(rows: usize, n: usize, k: usize) -> Sides {
+    let small = k <= 256;
+    match rows {
+        0..=1 if small => (1, 32, 256),
+        0..=1 if n < 2048 => (1, 32, 2048),
+        0..=1 => (1, 128, 2048),
+        2..=16 if small => (rows.next_power_of_two(), 32, 256),
+        2..=16 => (rows.next_power_of_two(), 64, 2048),
+        _ if small || rows <= 64 || n < 512 => (64, 64, 256),
+        _ => (128, 128, 512),
+    }
+}
+
+/// Calls the instance of a kernel with the sides [`sides`] gives.
+macro_rules! with_sides {
+    ($sides:expr, $rows:expr, $n:expr, $kernel:ident<$($ty:ident),*>($($argument:expr),*)) => {
+        with_sides!(@ $sides, $rows, $n, $kernel, ($($ty),*), ($($argument),*),
+            [(1, 32, 256) (1, 32, 2048) (1, 128, 2048)
+             (2, 32, 256) (2, 64, 2048) (4, 32, 256) (4, 64, 2048)
+             (8, 32, 256) (8, 64, 2048) (16, 32, 256) (16, 64, 2048) (64, 64, 256)],
+            (128, 128, 512))
+    };
+    (@ $sides:expr, $rows:expr, $n:expr, $kernel:ident, $types:tt, $arguments:tt,
+     [$($each:tt)*], $last:tt) => {
+        match $sides {
+            $($each => with_sides!(! $kernel, $rows, $n, $types, $arguments, $each),)*
+            _ => with_sides!(! $kernel, $rows, $n, $types, $arguments, $last),
+        }
+    };
+    (! $kernel:ident, $rows:expr, $n:expr, ($($ty:ident),*), ($($argument:expr),*),
+     ($bm:literal, $bn:literal, $bk:literal)) => {
+        $kernel::<$($ty,)* $bm, $bn, $bk>($($argument),*)
+            .grid(($n.div_ceil($bn), $rows.div_ceil($bm)))
+    };
+}
+
+/// out = x · wᵀ: see [`project_tiles`].
+pub fn project<'c, A: Weight, W: Weight>(
+    x: &'c Tensor<A, 2>,
+    w: &'c Tensor<W, 2>,
+    out: &'c mut Tensor<f32, 2>,
+) -> KernelCall<'c> {
+    let ([rows, n], [_, k]) = (out.shape(), w.shape());
+    with_sides!(sides(rows, n, k), rows, n, project_tiles < A, W > (x, w, out))
+}
+
+/// out = x · wᵀ + bias: see [`project_bias_tiles`].
+pub fn project_bias<'c, A: Weight, W: Weight, B: Float>(
+    x: &'c Tensor<A, 2>,
+    w: &'c Tensor<W, 2>,
+    bias: &'c Tensor<B, 1>,
+    out: &'c mut Tensor<f32, 2>,
+) -> KernelCall<'c> {
+    let ([rows, n], [_, k]) = (out.shape(), w.shape());
+    with_sides!(sides(rows, n, k), rows, n, project_bias_tiles < A, W, B > (x, w, bias, out))
+}
+
+/// out += x · wᵀ: see [`project_add_tiles`].
+pub fn project_add<'c, A: Weight, W: Weight>(
+    x: &'c Tensor<A, 2>,
+    w: &'c Tensor<W, 2>,
+    out: &'c mut Tensor<f32, 2>,
+) -> KernelCall<'c> {
+    let ([rows, n], [_, k]) = (out.shape(), w.shape());
+    with_sides!(sides(rows, n, k), rows, n, project_add_tiles < A, W > (x, w, out))
+}
+
+/// out = silu(x · gateᵀ) · (x · upᵀ): see [`project_swiglu_tiles`].
+pub fn project_swiglu<'c, A: Weight, W: Weight>(
+    x: &'c Tensor<A, 2>,
+    gate: &'c Tensor<W, 2>,
+    up: &'c Tensor<W, 2>,
+    out: &'c mut Tensor<f32, 2>,
+) -> KernelCall<'c> {
+    let ([rows, n], [_, k]) = (out.shape(), gate.shape());
+    with_sides!(sides(rows, n, k), rows, n, project_swiglu_tiles < A, W > (x, gate, up, out))
+}
