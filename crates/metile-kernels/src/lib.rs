@@ -36,6 +36,7 @@ pub mod norm;
 pub mod project;
 pub mod quantize;
 pub mod rope;
+pub mod suite;
 
 pub use argmax::{ArgmaxBuffers, argmax_merge, argmax_parts};
 pub use attention::{
