@@ -1,0 +1,171 @@
+//! The decoder's memory besides its weights: activations of one chunk, and the K/V cache.
+
+use super::error::Error;
+use crate::config::ModelConfig;
+use metile::lang::element::Q8_0;
+use metile::{Device, Tensor, TensorError};
+use metile_kernels::{ArgmaxBuffers, DecodeBuffers};
+
+/// Elements of a Q8_0 block, and its bytes.
+const Q8_BLOCK: usize = 32;
+const Q8_BYTES: usize = 34;
+
+/// What a projection reads: rows in f32, and as Q8_0 blocks where activations are quantized.
+#[derive(Debug)]
+pub struct Operand {
+    /// `[rows, width]`.
+    pub dense: Tensor<f32, 2>,
+    /// `[rows, width / 32 · 34]` bytes.
+    pub blocks: Option<Tensor<u8, 2>>,
+}
+
+impl Operand {
+    fn new(device: &Device, rows: usize, width: usize, q8: bool) -> Result<Operand, TensorError> {
+        // Widths that are no whole number of blocks belong to weights that can't be packed either.
+        let blocks = (q8 && width % Q8_BLOCK == 0)
+            .then(|| Tensor::zeros(device, [rows, width / Q8_BLOCK * Q8_BYTES]))
+            .transpose()?;
+        Ok(Operand { dense: Tensor::zeros(device, [rows, width])?, blocks })
+    }
+
+    /// The first `rows` rows, in the same memory.
+    pub fn rows(&self, rows: usize) -> Result<Operand, TensorError> {
+        let blocks = self.blocks.as_ref().map(|b| b.slice(0, 0..rows)).transpose()?;
+        Ok(Operand { dense: self.dense.slice(0, 0..rows)?, blocks })
+    }
+
+    /// The quantized rows as a matrix of Q8_0.
+    pub fn quantized(&self) -> Result<Option<Tensor<Q8_0, 2>>, TensorError> {
+        self.blocks.as_ref().map(Tensor::as_blocks::<Q8_0>).transpose()
+    }
+}
+
+/// Activations of up to `chunk` rows.
+#[derive(Debug)]
+pub struct Buffers {
+    /// Tokens in the cache before the chunk; rows of the chunk that are tokens.
+    pub state: Tensor<i64, 1>,
+    /// The chunk's token ids.
+    pub ids: Tensor<i64, 1>,
+    /// The chunk's last row that is a token.
+    pub last: Tensor<i64, 1>,
+    /// The residual stream `[chunk, width]`.
+    pub stream: Tensor<f32, 2>,
+    /// The normed stream `[chunk, width]`.
+    pub normed: Operand,
+    /// Queries `[chunk, heads · head_dim]`.
+    pub queries: Tensor<f32, 2>,
+    /// Keys `[chunk, kv_heads · head_dim]`.
+    pub keys: Tensor<f32, 2>,
+    /// Values `[chunk, kv_heads · head_dim]`.
+    pub values: Tensor<f32, 2>,
+    /// What attention gives, `[chunk, heads · head_dim]`.
+    pub attended: Operand,
+    /// The gated rows of the MLP, `[chunk, mlp_width]`.
+    pub gated: Operand,
+    /// The stream's last row, `[1, width]`.
+    pub last_stream: Tensor<f32, 2>,
+    /// Attention's last row, `[1, heads · head_dim]`.
+    pub last_attended: Operand,
+    /// Logits of the last row, `[1, vocabulary]`.
+    pub logits: Tensor<f32, 2>,
+    /// The highest logits of each part of the vocabulary.
+    pub highest: ArgmaxBuffers,
+    /// The id of the highest logit.
+    pub choice: Tensor<i64, 1>,
+    /// What one token's attention leaves for each part of the keys.
+    pub attention: DecodeBuffers,
+}
+
+impl Buffers {
+    /// Buffers for `chunk` rows over a cache of `capacity` tokens of `config`'s model, all zero.
+    ///
+    /// # Errors
+    /// If the device has no room.
+    pub fn new(
+        device: &Device,
+        config: &ModelConfig,
+        chunk: usize,
+        capacity: usize,
+        q8: bool,
+    ) -> Result<Buffers, Error> {
+        let heads = config.heads * config.head_dim;
+        let kv = config.kv_heads * config.head_dim;
+        let width = config.width;
+        Ok(Buffers {
+            state: Tensor::zeros(device, [2])?,
+            ids: Tensor::zeros(device, [chunk])?,
+            last: Tensor::zeros(device, [1])?,
+            stream: Tensor::zeros(device, [chunk, width])?,
+            normed: Operand::new(device, chunk, width, q8)?,
+            queries: Tensor::zeros(device, [chunk, heads])?,
+            keys: Tensor::zeros(device, [chunk, kv])?,
+            values: Tensor::zeros(device, [chunk, kv])?,
+            attended: Operand::new(device, chunk, heads, q8)?,
+            gated: Operand::new(device, chunk, config.mlp_width, q8)?,
+            last_stream: Tensor::zeros(device, [1, width])?,
+            last_attended: Operand::new(device, 1, heads, q8)?,
+            logits: Tensor::zeros(device, [1, config.vocabulary])?,
+            highest: ArgmaxBuffers::new(device, 1, config.vocabulary)?,
+            choice: Tensor::zeros(device, [1])?,
+            attention: DecodeBuffers::new(device, config.heads, capacity, config.head_dim)?,
+        })
+    }
+}
+
+/// Keys and values of every token so far, `[kv_heads, capacity, head_dim]` for each layer.
+#[derive(Debug)]
+pub struct Cache {
+    /// Keys, rotated.
+    pub keys: Vec<Tensor<f32, 3>>,
+    /// Values.
+    pub values: Vec<Tensor<f32, 3>>,
+}
+
+impl Cache {
+    /// A cache of `capacity` tokens.
+    ///
+    /// # Errors
+    /// If the device has no room.
+    pub fn new(device: &Device, config: &ModelConfig, capacity: usize) -> Result<Cache, Error> {
+        let shape = [config.kv_heads, capacity, config.head_dim];
+        let layers = || (0..config.layers).map(|_| Tensor::zeros(device, shape)).collect();
+        let keys: Result<_, TensorError> = layers();
+        let values: Result<_, TensorError> = layers();
+        Ok(Cache { keys: keys?, values: values? })
+    }
+
+    /// Sets every slot from `from` on to NaN, in all layers.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn poison(&mut self, from: usize) -> Result<(), TensorError> {
+        for tensor in self.keys.iter().chain(&self.values) {
+            let [heads, capacity, head_dim] = tensor.shape();
+            let slots = capacity.saturating_sub(from) * head_dim;
+            let nan = f32::NAN.to_le_bytes().repeat(slots);
+            for head in 0..heads {
+                write_bytes(tensor, (head * capacity + from) * head_dim * 4, &nan)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Copies `bytes` to `offset` of a dense tensor's memory.
+pub fn write_bytes<T: metile::lang::element::Element, const R: usize>(
+    tensor: &Tensor<T, R>,
+    offset: usize,
+    bytes: &[u8],
+) -> Result<(), TensorError> {
+    match tensor.raw().parts.first() {
+        Some(part) => part.storage.write(part.byte_offset as usize + offset, bytes),
+        None => Ok(()),
+    }
+}
+
+/// Copies `values` to the beginning of `tensor`.
+pub fn write_integers(tensor: &Tensor<i64, 1>, values: &[i64]) -> Result<(), TensorError> {
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    write_bytes(tensor, 0, &bytes)
+}

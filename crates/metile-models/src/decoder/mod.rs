@@ -1,0 +1,319 @@
+//! The decoder: a transformer's layers as replayed lists of kernels of the library, and nothing else.
+//!
+//! Per layer, with the stream `x` of `[rows, width]`:
+//!
+//! ```text
+//! h = rms_norm(x)                q, k, v = h·Wᵀ (+ bias)       q, k normed per head (Qwen3), rotated
+//! k, v → cache                   a = attention(q, cache)       x += a·Woᵀ
+//! h = rms_norm(x)                m = silu(h·Wgᵀ) · (h·Wuᵀ)     x += m·Wdᵀ
+//! ```
+//!
+//! A list is recorded for a number of rows and replayed for every chunk of that size: the position is
+//! read by the kernels from a device buffer, so nothing is compiled or recorded while text grows.
+
+mod buffers;
+mod error;
+mod load;
+mod record;
+mod uses;
+
+pub use error::Error;
+
+use crate::checkpoint::Checkpoint;
+use crate::config::ModelConfig;
+use buffers::{Buffers, Cache, write_integers};
+use load::Weights;
+use metile::{CommandList, Device, Tensor};
+use std::collections::HashMap;
+
+/// The widest head that the attention kernels take.
+const MOST_HEAD_DIM: usize = 256;
+
+/// What projections read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Activations {
+    /// Rows in f32.
+    #[default]
+    F32,
+    /// Rows quantized to Q8_0 blocks before each projection whose weights are packed.
+    Q8,
+}
+
+/// How a model is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Tokens that the K/V cache has room for; at most the model's context.
+    pub context: usize,
+    /// Rows of a prefill chunk; at least 1.
+    pub chunk: usize,
+    /// What projections read.
+    pub activations: Activations,
+}
+
+/// Which rows of a chunk get logits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Logits {
+    /// None: the last layer stops after its K/V write.
+    None,
+    /// The last.
+    Last,
+    /// All.
+    All,
+}
+
+/// A model on a device, with the text it has read so far in its cache.
+#[derive(Debug)]
+pub struct Model {
+    config: ModelConfig,
+    device: Device,
+    options: Options,
+    weights: Weights,
+    cache: Cache,
+    buffers: Buffers,
+    lists: HashMap<(Logits, usize), CommandList>,
+    every_row: Option<Tensor<f32, 2>>,
+    choose: CommandList,
+    cached: Vec<u32>,
+}
+
+impl Model {
+    /// Reads `checkpoint`'s weights onto `device` and records the decode step.
+    ///
+    /// # Errors
+    /// If the options can't be followed, a tensor is missing, odd or left over, or there is no room.
+    pub fn load(
+        checkpoint: &Checkpoint,
+        device: &Device,
+        options: &Options,
+    ) -> Result<Model, Error> {
+        let config = checkpoint.config().clone();
+        if options.chunk == 0 {
+            return Err(Error::Option("a chunk of 0 rows: it needs at least 1".to_owned()));
+        }
+        if options.context == 0 || options.context > config.context {
+            return Err(Error::Option(format!(
+                "a context of {} tokens: this model's is 1 to {}",
+                options.context, config.context
+            )));
+        }
+        if config.head_dim > MOST_HEAD_DIM {
+            return Err(Error::Option(format!(
+                "heads of {} elements: attention takes up to {MOST_HEAD_DIM}",
+                config.head_dim
+            )));
+        }
+        let options = Options { chunk: options.chunk.min(options.context), ..*options };
+        let weights = Weights::load(checkpoint, device)?;
+        let q8 = options.activations == Activations::Q8;
+        let mut buffers = Buffers::new(device, &config, options.chunk, options.context, q8)?;
+        let choose = record::choice(device, &mut buffers)?;
+        let mut model = Model {
+            cache: Cache::new(device, &config, options.context)?,
+            lists: HashMap::new(),
+            every_row: None,
+            cached: Vec::new(),
+            device: device.clone(),
+            config,
+            options,
+            weights,
+            buffers,
+            choose,
+        };
+        model.ready(1, Logits::Last)?;
+        Ok(model)
+    }
+
+    /// What the model is.
+    pub fn config(&self) -> &ModelConfig {
+        &self.config
+    }
+
+    /// How it is set up; the chunk is at most the context.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    /// The device it is on.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Bytes of its weights, as stored in the checkpoint.
+    pub fn weights_bytes(&self) -> u64 {
+        self.weights.bytes
+    }
+
+    /// The tokens in the cache.
+    pub fn cached(&self) -> &[u32] {
+        &self.cached
+    }
+
+    /// Forgets all but the first `tokens` tokens of the cache.
+    pub fn keep(&mut self, tokens: usize) {
+        self.cached.truncate(tokens);
+    }
+
+    /// Sets every slot of the cache that holds no token to NaN. A kernel that read one would show.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn poison_free_slots(&mut self) -> Result<(), Error> {
+        Ok(self.cache.poison(self.cached.len())?)
+    }
+
+    /// Records what a chunk of `rows` tokens needs, if it is not recorded yet.
+    ///
+    /// # Errors
+    /// If a kernel is refused, or there is no room for the logits.
+    pub fn ready(&mut self, rows: usize, logits: Logits) -> Result<(), Error> {
+        let key = self.list_for(rows, logits);
+        if self.lists.contains_key(&key) {
+            return Ok(());
+        }
+        let every_row = match key.0 {
+            Logits::All => Some(self.logits_of_rows(key.1)?),
+            Logits::None | Logits::Last => None,
+        };
+        let list = record::Chunk {
+            device: &self.device,
+            config: &self.config,
+            weights: &self.weights,
+            cache: &self.cache,
+            buffers: &self.buffers,
+            rows: key.1,
+            every_row,
+        }
+        .record(key.0)?;
+        self.lists.insert(key, list);
+        Ok(())
+    }
+
+    /// Records what a prompt of `tokens` needs, so that reading it only launches.
+    ///
+    /// # Errors
+    /// If a kernel is refused.
+    pub fn ready_for(&mut self, tokens: usize, every_row: bool) -> Result<(), Error> {
+        let (whole, rest) = (tokens / self.options.chunk, tokens % self.options.chunk);
+        let end = if every_row { Logits::All } else { Logits::Last };
+        let before = if every_row { Logits::All } else { Logits::None };
+        let ends_whole = rest == 0;
+        if whole > usize::from(ends_whole) {
+            self.ready(self.options.chunk, before)?;
+        }
+        match (ends_whole, whole) {
+            (true, 0) => Ok(()),
+            (true, _) => self.ready(self.options.chunk, end),
+            (false, _) => self.ready(rest, end),
+        }
+    }
+
+    /// The list that serves a chunk of `rows` tokens. Row counts are rounded up, so that prompts of
+    /// many lengths share few lists; a single row has lists of its own, with the decode kernels.
+    fn list_for(&self, rows: usize, logits: Logits) -> (Logits, usize) {
+        match (rows, logits) {
+            (0 | 1, Logits::All) => (Logits::Last, 1),
+            (0 | 1, _) => (logits, 1),
+            _ => (logits, rows.next_multiple_of(record::ROW_STEP).min(self.options.chunk)),
+        }
+    }
+
+    /// A buffer for the logits of `rows` rows.
+    fn logits_of_rows(&mut self, rows: usize) -> Result<Tensor<f32, 2>, Error> {
+        if self.every_row.as_ref().is_none_or(|t| t.shape()[0] < rows) {
+            // Lists that write to the smaller buffer keep it alive and would fill it unread.
+            self.lists.retain(|(logits, _), _| *logits != Logits::All);
+            self.every_row = Some(Tensor::zeros(&self.device, [rows, self.config.vocabulary])?);
+        }
+        match &self.every_row {
+            Some(tensor) => Ok(tensor.slice(0, 0..rows)?),
+            None => Ok(Tensor::zeros(&self.device, [rows, self.config.vocabulary])?),
+        }
+    }
+
+    /// Reads one chunk of 1 to `chunk` tokens into the cache.
+    ///
+    /// # Errors
+    /// If it has another size, an id is not in the vocabulary, or the context has no room for it.
+    pub fn extend(&mut self, ids: &[u32], logits: Logits) -> Result<(), Error> {
+        if ids.is_empty() {
+            return Err(Error::NoPrompt);
+        }
+        if ids.len() > self.options.chunk {
+            return Err(Error::Option(format!(
+                "a chunk of {} tokens: this model takes up to {}",
+                ids.len(),
+                self.options.chunk
+            )));
+        }
+        self.check_ids(ids)?;
+        let before = self.cached.len();
+        if before + ids.len() > self.options.context {
+            return Err(Error::Context {
+                prompt: before,
+                asked: ids.len(),
+                context: self.options.context,
+            });
+        }
+        self.ready(ids.len(), logits)?;
+        let wide: Vec<i64> = ids.iter().map(|&id| i64::from(id)).collect();
+        write_integers(&self.buffers.ids, &wide)?;
+        write_integers(&self.buffers.state, &[before as i64, ids.len() as i64])?;
+        write_integers(&self.buffers.last, &[ids.len() as i64 - 1])?;
+        if let Some(list) = self.lists.get(&self.list_for(ids.len(), logits)) {
+            list.replay()?;
+        }
+        self.cached.extend_from_slice(ids);
+        Ok(())
+    }
+
+    /// Whether all `ids` are in the vocabulary.
+    ///
+    /// # Errors
+    /// The first that is not, with its place.
+    pub fn check_ids(&self, ids: &[u32]) -> Result<(), Error> {
+        let vocabulary = self.config.vocabulary;
+        match ids.iter().position(|&id| id as usize >= vocabulary) {
+            Some(place) => Err(Error::Id { id: ids[place], place, vocabulary }),
+            None => Ok(()),
+        }
+    }
+
+    /// The logits of the last row read, one number per token of the vocabulary. Those of
+    /// [`Logits::None`] are stale.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn logits(&self) -> Result<Vec<f32>, Error> {
+        Ok(self.buffers.logits.to_vec()?)
+    }
+
+    /// The logits of each of the last chunk's `rows` rows, read with [`Logits::All`].
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn logits_of_chunk(&self, rows: usize) -> Result<Vec<Vec<f32>>, Error> {
+        match &self.every_row {
+            Some(tensor) if rows > 1 => {
+                let values = tensor.slice(0, 0..rows)?.to_vec()?;
+                Ok(values.chunks(self.config.vocabulary).map(<[f32]>::to_vec).collect())
+            }
+            _ => Ok(vec![self.logits()?]),
+        }
+    }
+
+    /// The id with the highest logit of the last row read, the lowest of equals; found on the device.
+    ///
+    /// # Errors
+    /// If a logit is NaN or the device fails.
+    pub fn choice(&self) -> Result<u32, Error> {
+        self.choose.replay()?;
+        let id = self.buffers.choice.to_vec()?.first().copied().unwrap_or(0);
+        let id = usize::try_from(id).unwrap_or(usize::MAX);
+        // The first NaN wins an argmax, so looking at the winner is enough.
+        let winner = self.buffers.logits.slice(1, id..id.saturating_add(1))?.to_vec()?;
+        if winner.iter().any(|v| v.is_nan()) {
+            return Err(Error::NotANumber { position: self.cached.len() });
+        }
+        Ok(id as u32)
+    }
+}

@@ -1,0 +1,298 @@
+//! The lists of kernels that read a chunk: what each layer does, as launches.
+
+use super::Logits;
+use super::buffers::{Buffers, Cache, Operand};
+use super::error::Error;
+use super::load::{Layer, Linear, Weights};
+use super::uses::{self, Embed, HeadNorm, Norm, Project, ProjectAdd, ProjectBias, ProjectSwiglu};
+use crate::config::{ModelConfig, RopeStyle};
+use crate::weights::{Matrix, Vector};
+use metile::lang::element::Q8_0;
+use metile::{CommandList, Device, Tensor, TensorError};
+use metile_kernels as kernels;
+
+/// Rows of a list are a multiple of this, or the whole chunk.
+pub const ROW_STEP: usize = 16;
+
+/// What a list is recorded over.
+pub struct Chunk<'m> {
+    pub device: &'m Device,
+    pub config: &'m ModelConfig,
+    pub weights: &'m Weights,
+    pub cache: &'m Cache,
+    pub buffers: &'m Buffers,
+    /// Rows of the list; 1 is a decode step.
+    pub rows: usize,
+    /// Where the logits of all rows go, `[rows, vocabulary]`.
+    pub every_row: Option<Tensor<f32, 2>>,
+}
+
+/// Views of the buffers that a layer works on.
+struct Rows {
+    stream: Tensor<f32, 2>,
+    normed: Operand,
+    attended: Operand,
+    gated: Operand,
+}
+
+/// The list that finds the highest of the last row's logits.
+///
+/// # Errors
+/// If a kernel is refused.
+pub fn choice(device: &Device, buffers: &mut Buffers) -> Result<CommandList, Error> {
+    let mut list = CommandList::new(device);
+    list.record(kernels::argmax_parts(&buffers.logits, &mut buffers.highest))?;
+    list.record(kernels::argmax_merge(&buffers.highest, &mut buffers.choice))?;
+    Ok(list)
+}
+
+/// Rows of `heads` vectors, as `[rows, heads, head_dim]` over the same memory.
+fn by_head(x: &Tensor<f32, 2>, heads: usize) -> Result<Tensor<f32, 3>, TensorError> {
+    let [rows, width] = x.shape();
+    Tensor::from_parts([rows, heads, width / heads.max(1)], x.raw().parts.clone())
+}
+
+impl Chunk<'_> {
+    /// Records the list, up to what `logits` asks for.
+    ///
+    /// # Errors
+    /// If a kernel is refused or there is no room.
+    pub fn record(&self, logits: Logits) -> Result<CommandList, Error> {
+        let mut list = CommandList::new(self.device);
+        let b = self.buffers;
+        let mut rows = Rows {
+            stream: b.stream.slice(0, 0..self.rows)?,
+            normed: b.normed.rows(self.rows)?,
+            attended: b.attended.rows(self.rows)?,
+            gated: b.gated.rows(self.rows)?,
+        };
+        let ids = b.ids.slice(0, 0..self.rows)?;
+        let embed = Embed { ids: &ids, out: &mut rows.stream, state: &b.state };
+        list.record(self.weights.embedding.call(embed))?;
+        for (n, layer) in self.weights.layers.iter().enumerate() {
+            let last = n + 1 == self.weights.layers.len();
+            self.normed(&mut list, &mut rows, &layer.attention_norm, &layer.reads())?;
+            self.keys_and_values(&mut list, n, layer, &rows)?;
+            if last && logits == Logits::None {
+                return Ok(list);
+            }
+            self.attention(&mut list, n, layer, &mut rows)?;
+            if last && logits == Logits::Last && self.rows > 1 {
+                rows = self.last_row(&mut list, &rows)?;
+            }
+            self.rest_of_layer(&mut list, layer, &mut rows)?;
+        }
+        self.output(&mut list, &mut rows)?;
+        Ok(list)
+    }
+
+    /// The stream, normed, and quantized if one of `readers` is packed.
+    fn normed(
+        &self,
+        list: &mut CommandList,
+        rows: &mut Rows,
+        norm: &Vector,
+        readers: &[&Matrix],
+    ) -> Result<(), Error> {
+        let eps = self.config.norm_eps;
+        list.record(norm.call(Norm { x: &rows.stream, out: &mut rows.normed.dense, eps }))?;
+        quantize(list, &mut rows.normed, readers)
+    }
+
+    /// `out = x · wᵀ`, with the bias if there is one.
+    fn linear(
+        &self,
+        list: &mut CommandList,
+        x: &Operand,
+        linear: &Linear,
+        out: &mut Tensor<f32, 2>,
+    ) -> Result<(), Error> {
+        let blocks = x.quantized()?;
+        let x = operand(x, blocks.as_ref(), &linear.weight);
+        let call = match &linear.bias {
+            Some(bias) => linear.weight.call(ProjectBias { x, bias, out }),
+            None => linear.weight.call(Project { x, out }),
+        };
+        Ok(list.record(call)?)
+    }
+
+    /// Norms (where the model has them) and turns the heads of queries or keys, in place.
+    fn turn(
+        &self,
+        list: &mut CommandList,
+        heads: &mut Tensor<f32, 3>,
+        norm: Option<&Vector>,
+    ) -> Result<(), Error> {
+        let state = &self.buffers.state;
+        if let Some(norm) = norm {
+            list.record(norm.call(HeadNorm { x: heads, eps: self.config.norm_eps, state }))?;
+        }
+        let style = match self.config.rope.style {
+            RopeStyle::Split => kernels::RopeStyle::Split,
+            RopeStyle::Interleaved => kernels::RopeStyle::Interleaved,
+        };
+        Ok(list.record(kernels::rope(heads, &self.weights.frequencies, state, style))?)
+    }
+
+    /// Keys and values of the chunk, into layer `n`'s cache.
+    fn keys_and_values(
+        &self,
+        list: &mut CommandList,
+        n: usize,
+        layer: &Layer,
+        rows: &Rows,
+    ) -> Result<(), Error> {
+        let b = self.buffers;
+        let heads = self.config.kv_heads;
+        let mut keys = b.keys.slice(0, 0..self.rows)?;
+        let mut values = b.values.slice(0, 0..self.rows)?;
+        self.linear(list, &rows.normed, &layer.key, &mut keys)?;
+        self.linear(list, &rows.normed, &layer.value, &mut values)?;
+        let mut keys = by_head(&keys, heads)?;
+        self.turn(list, &mut keys, layer.key_norm.as_ref())?;
+        let (mut key_cache, mut value_cache) =
+            (self.cache.keys[n].share(), self.cache.values[n].share());
+        list.record(kernels::kv_write(&keys, &mut key_cache, &b.state))?;
+        list.record(kernels::kv_write(&by_head(&values, heads)?, &mut value_cache, &b.state))?;
+        Ok(())
+    }
+
+    /// Queries of the chunk over layer `n`'s cache.
+    fn attention(
+        &self,
+        list: &mut CommandList,
+        n: usize,
+        layer: &Layer,
+        rows: &mut Rows,
+    ) -> Result<(), Error> {
+        let b = self.buffers;
+        let mut queries = b.queries.slice(0, 0..self.rows)?;
+        self.linear(list, &rows.normed, &layer.query, &mut queries)?;
+        let mut queries = by_head(&queries, self.config.heads)?;
+        self.turn(list, &mut queries, layer.query_norm.as_ref())?;
+        let scale = 1.0 / (self.config.head_dim as f32).sqrt();
+        let (keys, values) = (&self.cache.keys[n], &self.cache.values[n]);
+        let out = &mut rows.attended.dense;
+        if self.rows == 1 {
+            let mut parts = kernels::DecodeBuffers {
+                peak: b.attention.peak.share(),
+                total: b.attention.total.share(),
+                acc: b.attention.acc.share(),
+            };
+            list.record(kernels::decode_attention_parts(
+                &queries, keys, values, &mut parts, &b.state, scale,
+            ))?;
+            list.record(kernels::decode_attention_merge(&parts, out, &b.state))?;
+        } else {
+            let call = kernels::prefill_attention(&queries, keys, values, out, &b.state, scale);
+            list.record(call)?;
+        }
+        Ok(())
+    }
+
+    /// The last row of the stream and of what attention gave, where the rest of the last layer is
+    /// wanted for it alone.
+    fn last_row(&self, list: &mut CommandList, rows: &Rows) -> Result<Rows, Error> {
+        let b = self.buffers;
+        let mut one = Rows {
+            stream: b.last_stream.share(),
+            normed: b.normed.rows(1)?,
+            attended: b.last_attended.rows(1)?,
+            gated: b.gated.rows(1)?,
+        };
+        for (from, to) in
+            [(&rows.stream, &mut one.stream), (&rows.attended.dense, &mut one.attended.dense)]
+        {
+            list.record(kernels::embedding(&b.last, from, to))?;
+        }
+        Ok(one)
+    }
+
+    /// From attention's result to the layer's: both residual additions and the MLP.
+    fn rest_of_layer(
+        &self,
+        list: &mut CommandList,
+        layer: &Layer,
+        rows: &mut Rows,
+    ) -> Result<(), Error> {
+        quantize(list, &mut rows.attended, &[&layer.attention_output])?;
+        add(list, &rows.attended, &layer.attention_output, &mut rows.stream)?;
+        self.normed(list, rows, &layer.mlp_norm, &[&layer.gate, &layer.up])?;
+        self.gated(list, layer, rows)?;
+        quantize(list, &mut rows.gated, &[&layer.down])?;
+        add(list, &rows.gated, &layer.down, &mut rows.stream)
+    }
+
+    /// `silu(h · gateᵀ) · (h · upᵀ)`.
+    fn gated(&self, list: &mut CommandList, layer: &Layer, rows: &mut Rows) -> Result<(), Error> {
+        let blocks = rows.normed.quantized()?;
+        let x = operand(&rows.normed, blocks.as_ref(), &layer.gate);
+        let out = &mut rows.gated.dense;
+        // One kernel does it all if both are stored alike.
+        let out = match layer.gate.call_pair(&layer.up, ProjectSwiglu { x, out }) {
+            Ok(call) => return Ok(list.record(call)?),
+            Err(ProjectSwiglu { out, .. }) => out,
+        };
+        let [height, width] = out.shape();
+        let mut gate = Tensor::zeros(self.device, [height, width])?;
+        let mut up = Tensor::zeros(self.device, [height, width])?;
+        list.record(layer.gate.call(Project { x, out: &mut gate }))?;
+        let x = operand(&rows.normed, blocks.as_ref(), &layer.up);
+        list.record(layer.up.call(Project { x, out: &mut up }))?;
+        Ok(list.record(kernels::swiglu(&gate, &up, out))?)
+    }
+
+    /// The final norm and the logits.
+    fn output(&self, list: &mut CommandList, rows: &mut Rows) -> Result<(), Error> {
+        let b = self.buffers;
+        let output = self.weights.output.as_ref().unwrap_or(&self.weights.embedding);
+        self.normed(list, rows, &self.weights.output_norm, &[output])?;
+        let blocks = rows.normed.quantized()?;
+        let x = operand(&rows.normed, blocks.as_ref(), output);
+        let mut logits = b.logits.share();
+        match &self.every_row {
+            None => list.record(output.call(Project { x, out: &mut logits }))?,
+            Some(every_row) => {
+                let mut every_row = every_row.share();
+                list.record(output.call(Project { x, out: &mut every_row }))?;
+                list.record(kernels::embedding(&b.last, &every_row, &mut logits))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The rows as `weights` read them: quantized if they are packed and the rows are.
+fn operand<'c>(
+    x: &'c Operand,
+    blocks: Option<&'c Tensor<Q8_0, 2>>,
+    weights: &Matrix,
+) -> uses::Rows<'c> {
+    match blocks {
+        Some(blocks) if weights.is_packed() => uses::Rows::Blocks(blocks),
+        _ => uses::Rows::Dense(&x.dense),
+    }
+}
+
+/// Quantizes the rows, if activations are quantized and one of `readers` is packed.
+fn quantize(list: &mut CommandList, x: &mut Operand, readers: &[&Matrix]) -> Result<(), Error> {
+    let Operand { dense, blocks } = x;
+    if let Some(blocks) = blocks
+        && readers.iter().any(|w| w.is_packed())
+    {
+        list.record(kernels::quantize_q8(dense, blocks))?;
+    }
+    Ok(())
+}
+
+/// `out += x · wᵀ`.
+fn add(
+    list: &mut CommandList,
+    x: &Operand,
+    weights: &Matrix,
+    out: &mut Tensor<f32, 2>,
+) -> Result<(), Error> {
+    let blocks = x.quantized()?;
+    let x = operand(x, blocks.as_ref(), weights);
+    Ok(list.record(weights.call(ProjectAdd { x, out }))?)
+}

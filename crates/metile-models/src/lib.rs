@@ -1,0 +1,12 @@
+//! Language models as files: what a checkpoint holds and what its configuration, tokenizer and chat
+//! template mean. Everything read here comes from outside, so every size is checked against the file
+//! before it is believed.
+
+pub mod checkpoint;
+pub mod config;
+mod error;
+mod json;
+pub mod rope;
+pub mod tokenizer;
+
+pub use error::Error;
