@@ -2,11 +2,14 @@
 //! template mean. Everything read here comes from outside, so every size is checked against the file
 //! before it is believed.
 
+pub mod chat_template;
 pub mod checkpoint;
 pub mod config;
 mod error;
 mod json;
+pub mod memory;
 pub mod rope;
+pub mod sampling;
 pub mod tokenizer;
 
 pub use error::Error;

@@ -11,7 +11,7 @@ mod pre_tokenizer;
 mod sentencepiece;
 mod stream;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::Error;
 use crate::checkpoint::{Checkpoint, Source};
@@ -152,10 +152,6 @@ impl Tokenizer {
     /// Things of the checkpoint's tokenizer that are left out, and why.
     pub fn notes(&self) -> &[String] {
         &self.notes
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     fn fail(&self, problem: impl Into<String>) -> Error {
