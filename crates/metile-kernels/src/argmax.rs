@@ -1,7 +1,40 @@
-//! The index of the largest element of long rows, in two stages.
+//! The index of the largest element of each row: in one stage, or for a few long rows in two.
 
 use metile::KernelCall;
 use metile::prelude::*;
+
+/// The better of what was found so far and `v`, which starts at index `start`: value and index. A NaN is
+/// better than a number, an earlier NaN or equal better than a later one.
+#[kernel_fn]
+fn better(so_far: (Tile<f32>, Tile<i64>), v: Tile<f32>, start: i64) -> (Tile<f32>, Tile<i64>) {
+    let (peak, index) = so_far;
+    let found = v.max();
+    let take = found > peak || (found != found && peak == peak);
+    (select(take, found, peak), select(take, start + v.argmax(), index))
+}
+
+/// id[r] = the index of the largest element of x[r, :]: the first NaN, else the first of equals; 0 of nothing.
+///
+/// `x`: [rows, n]; `id`: [rows]. One program per row, BLOCK columns at a time.
+#[kernel]
+pub fn argmax_row<X: Float, const BLOCK: usize>(x: &Tensor<X, 2>, id: &mut Tensor<i64, 1>) {
+    let row = program_id(0);
+    let mut best = (f32::NEG_INFINITY, 0usize);
+    for start in tiles(x.dim(1), BLOCK) {
+        let v = x.load_or((row, start + arange(BLOCK)), f32::NEG_INFINITY).to_f32();
+        best = better(best, v, start);
+    }
+    id.store(row, best.1);
+}
+
+/// The index of the largest element of each row, in one stage: see [`argmax_row`].
+pub fn argmax<'c, X: Float>(x: &'c Tensor<X, 2>, id: &'c mut Tensor<i64, 1>) -> KernelCall<'c> {
+    let [rows, n] = x.shape();
+    match n {
+        0..=256 => argmax_row::<X, 256>(x, id).grid(rows),
+        _ => argmax_row::<X, 4096>(x, id).grid(rows),
+    }
+}
 
 /// The largest element of each part of each row, and its index in the row.
 ///
@@ -20,18 +53,13 @@ pub fn argmax_parts_blocks<X: Float, const BLOCK: usize>(
     let span = (n + parts - 1) / parts;
     let first = part * span;
     let columns = x.narrow(1, 0, first + span);
-    let mut peak = f32::NEG_INFINITY;
-    let mut index = first;
+    let mut found = (f32::NEG_INFINITY, first);
     for start in step_range(first, min(first + span, n), BLOCK) {
         let v = columns.load_or((row, start + arange(BLOCK)), f32::NEG_INFINITY).to_f32();
-        let found = v.max();
-        if found > peak || (found != found && peak == peak) {
-            peak = found;
-            index = start + v.argmax();
-        }
+        found = better(found, v, start);
     }
-    best.store((row, part), peak);
-    at.store((row, part), index);
+    best.store((row, part), found.0);
+    at.store((row, part), found.1);
 }
 
 /// id[r] = the `at` of the part with the largest `best`; the first NaN, else the first of equals.

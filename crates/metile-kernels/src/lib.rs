@@ -31,20 +31,32 @@ pub mod activation;
 pub mod argmax;
 pub mod attention;
 pub mod cache;
+pub mod elementwise;
 pub mod embedding;
+pub mod fft;
+pub mod gemm;
 pub mod norm;
 pub mod project;
 pub mod quantize;
+pub mod reduce;
 pub mod rope;
+pub mod softmax;
 pub mod suite;
+pub mod transpose;
 
-pub use argmax::{ArgmaxBuffers, argmax_merge, argmax_parts};
+pub use argmax::{ArgmaxBuffers, argmax, argmax_merge, argmax_parts};
 pub use attention::{
     DecodeBuffers, decode_attention_merge, decode_attention_parts, prefill_attention,
 };
 pub use cache::kv_write;
+pub use elementwise::{add, combine, map, mul, scale, swiglu};
 pub use embedding::{embed, embedding};
+pub use fft::{FftTables, fft};
+pub use gemm::{batched_gemm, gemm, gemm_bias, gemm_map, gemm_residual};
 pub use norm::{add_rms_norm, head_norm, layer_norm, rms_norm};
 pub use project::{project, project_add, project_bias, project_swiglu};
 pub use quantize::quantize_q8;
+pub use reduce::{maximum, mean, minimum, reduce, sum};
 pub use rope::{RopeStyle, rope};
+pub use softmax::softmax;
+pub use transpose::transpose;

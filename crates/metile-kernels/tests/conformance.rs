@@ -87,3 +87,23 @@ fn decode_attention() {
 fn prefill_attention() {
     check(&["prefill_attention"]);
 }
+
+#[test]
+fn elementwise() {
+    check(&["elementwise"]);
+}
+
+#[test]
+fn rows() {
+    check(&["softmax", "reductions"]);
+}
+
+#[test]
+fn matrices() {
+    check(&["gemm", "batched_gemm", "transpose"]);
+}
+
+#[test]
+fn fourier_transforms() {
+    check(&["fft"]);
+}

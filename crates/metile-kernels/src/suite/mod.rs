@@ -14,8 +14,11 @@
 mod attention;
 mod data;
 mod decoder;
+mod elementwise;
+mod matrices;
 mod norms;
 mod products;
+mod rows;
 
 use data::Trial;
 use metile::{Device, Error};
@@ -120,6 +123,14 @@ impl Case {
 
 /// All cases.
 pub fn cases() -> Vec<Case> {
-    let families = [norms::cases(), products::cases(), decoder::cases(), attention::cases()];
+    let families = [
+        elementwise::cases(),
+        rows::cases(),
+        norms::cases(),
+        matrices::cases(),
+        products::cases(),
+        decoder::cases(),
+        attention::cases(),
+    ];
     families.into_iter().flatten().collect()
 }
