@@ -3,6 +3,7 @@
 //! [`pipeline::optimize`] simplifies Tile IR by the [`passes`]; every pass keeps each bit that the
 //! interpreter computes, and its result is verified again. [`dump`] shows the program between stages.
 
+pub mod cpu;
 pub mod dump;
 pub mod passes;
 pub mod pipeline;

@@ -7,6 +7,7 @@ use crate::tile::Tile;
 use crate::trace::{self, here, with};
 use metile_ir::tile::{Access, Kernel, Precision, TensorType, TileType, Type};
 use metile_ir::{DType, Diagnostic, Format, Scalar, Snippet, SourceFile};
+use std::any::TypeId;
 use std::fmt;
 use std::marker::PhantomData;
 
@@ -53,6 +54,7 @@ impl KernelInfo {
 pub struct Definition {
     info: KernelInfo,
     body: Box<dyn Fn()>,
+    identity: Option<TypeId>,
 }
 
 impl fmt::Debug for Definition {
@@ -85,8 +87,16 @@ impl std::error::Error for CompileError {}
 
 impl Definition {
     /// What the kernel macro makes of a kernel.
-    pub fn new(info: KernelInfo, body: impl Fn() + 'static) -> Definition {
-        Definition { info, body: Box::new(body) }
+    pub fn new<F: Fn() + 'static>(info: KernelInfo, body: F) -> Definition {
+        // A body that captures nothing records the same program every time.
+        let identity = (size_of::<F>() == 0).then(TypeId::of::<F>);
+        Definition { info, body: Box::new(body), identity }
+    }
+
+    /// What tells this definition from any other, generic arguments included: definitions of one
+    /// identity trace to one program. `None` if that is not known.
+    pub fn identity(&self) -> Option<TypeId> {
+        self.identity
     }
 
     /// What is known of the kernel.

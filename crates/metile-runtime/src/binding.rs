@@ -10,24 +10,24 @@ use std::sync::Arc;
 
 /// The arguments of a call and every storage that one lies in.
 #[derive(Debug)]
-pub(crate) struct Bound {
+pub(crate) struct Bindings {
     /// The arguments; tensors name their storage by its index.
     pub arguments: Vec<interp::Argument>,
     /// Each storage once, and whether the launch writes it.
     pub storages: Vec<(Arc<dyn Storage>, bool)>,
 }
 
-impl Bound {
+impl Bindings {
     /// Binds `arguments` to `kernel`'s parameters.
     ///
     /// # Errors
     /// What is wrong, if a tensor that the launch writes shares memory with another argument or with
     /// itself.
-    pub fn new(kernel: &Kernel, arguments: &[Argument]) -> Result<Bound, String> {
+    pub fn new(kernel: &Kernel, arguments: &[Argument]) -> Result<Bindings, String> {
         check_overlap(kernel, arguments)?;
         let mut storages = Vec::new();
         let arguments = arguments.iter().map(|argument| bind(argument, &mut storages)).collect();
-        Ok(Bound { arguments, storages })
+        Ok(Bindings { arguments, storages })
     }
 }
 

@@ -1,9 +1,12 @@
 //! Launches recorded once and replayed as often as one likes.
 
-use crate::device::Device;
+use crate::cpu;
+use crate::device::{Device, Kind};
 use crate::error::Error;
-use crate::prepared::Dispatch;
+use crate::prepared::{Dispatch, hold_all};
 use metile_lang::kernel::KernelCall;
+use metile_lang::tensor::Storage;
+use std::sync::Arc;
 
 /// A sequence of launches over fixed buffers. Each sees what those before it wrote. What changes from
 /// replay to replay (a position, a length) is read by the kernels from a device buffer.
@@ -11,12 +14,14 @@ use metile_lang::kernel::KernelCall;
 pub struct CommandList {
     device: Device,
     dispatches: Vec<Dispatch>,
+    /// Every storage that a launch touches, once, and whether one writes it.
+    storages: Vec<(Arc<dyn Storage>, bool)>,
 }
 
 impl CommandList {
     /// An empty list for `device`.
     pub fn new(device: &Device) -> CommandList {
-        CommandList { device: device.clone(), dispatches: Vec::new() }
+        CommandList { device: device.clone(), dispatches: Vec::new(), storages: Vec::new() }
     }
 
     /// Compiles, binds and checks `call`, and adds it to the end. The list keeps the memory of its
@@ -25,7 +30,14 @@ impl CommandList {
     /// # Errors
     /// If the kernel is refused or its arguments don't fit.
     pub fn record(&mut self, call: KernelCall<'_>) -> Result<(), Error> {
-        self.dispatches.push(Dispatch::new(&self.device, &call)?);
+        let dispatch = Dispatch::new(&self.device, &call)?;
+        for (storage, written) in dispatch.storages() {
+            match self.storages.iter_mut().find(|(known, _)| Arc::ptr_eq(known, storage)) {
+                Some((_, known)) => *known |= written,
+                None => self.storages.push((storage.clone(), *written)),
+            }
+        }
+        self.dispatches.push(dispatch);
         Ok(())
     }
 
@@ -34,10 +46,22 @@ impl CommandList {
     /// # Errors
     /// That of the first launch which fails; those after it do not run.
     pub fn replay(&self) -> Result<(), Error> {
+        if let Kind::Cpu = self.device.kind() {
+            return self.replay_on_cpu();
+        }
         for dispatch in &self.dispatches {
             dispatch.launch()?;
         }
         Ok(())
+    }
+
+    /// One job of the pool, whose threads wait for each other between launches.
+    fn replay_on_cpu(&self) -> Result<(), Error> {
+        let internal = |message| Error::Internal { kernel: "command list".to_owned(), message };
+        let _held = hold_all(&self.storages).map_err(internal)?;
+        let bound: Vec<&cpu::Bound> = self.dispatches.iter().filter_map(Dispatch::bound).collect();
+        let pool = cpu::pool().map_err(Error::Threads)?;
+        cpu::run_all(&bound, pool).map_err(|(n, failure)| self.dispatches[n].failed(failure))
     }
 
     /// Number of launches.

@@ -15,8 +15,9 @@ pub struct Device {
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+pub(crate) enum Kind {
     Interpreter(interp::Options),
+    Cpu,
 }
 
 impl Device {
@@ -31,17 +32,26 @@ impl Device {
         Device { kind: Kind::Interpreter(options) }
     }
 
+    /// The CPU: all its threads, or as many as `METILE_THREADS` says.
+    pub fn cpu() -> Device {
+        Device { kind: Kind::Cpu }
+    }
+
+    /// The fastest device of this machine. The CPU: no other back-end runs yet.
+    pub fn best() -> Device {
+        Device::cpu()
+    }
+
     /// The device's name, as in messages and reports.
     pub fn name(&self) -> &'static str {
         match self.kind {
             Kind::Interpreter(_) => "interpreter",
+            Kind::Cpu => "cpu",
         }
     }
 
-    pub(crate) fn interpreter_options(&self) -> &interp::Options {
-        match &self.kind {
-            Kind::Interpreter(options) => options,
-        }
+    pub(crate) fn kind(&self) -> &Kind {
+        &self.kind
     }
 }
 

@@ -32,6 +32,9 @@ pub enum Error {
     /// A tensor could not be made, read or written.
     #[error(transparent)]
     Tensor(#[from] TensorError),
+    /// The threads that programs run on could not be started.
+    #[error("{0}")]
+    Threads(String),
     /// A fault of metile itself.
     #[error("kernel `{kernel}`: internal error, please report it: {message}")]
     Internal {

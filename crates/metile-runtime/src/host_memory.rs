@@ -1,40 +1,34 @@
 //! Memory of devices that compute on the host.
 
-use bytemuck::{Pod, Zeroable};
 use metile_lang::tensor::{Storage, TensorError};
-use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// One cache line: the alignment of every allocation, so that rows of whole vectors are aligned.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C, align(64))]
-struct Line([u8; 64]);
-
-/// Bytes that begin at a cache line.
-#[derive(Debug)]
-pub(crate) struct Bytes {
-    lines: Vec<Line>,
-    size: usize,
-}
-
-impl std::ops::Deref for Bytes {
-    type Target = [u8];
-    fn deref(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.lines)[..self.size]
-    }
-}
-impl std::ops::DerefMut for Bytes {
-    fn deref_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.size]
-    }
-}
+/// The alignment of every allocation: a cache line, so that rows of whole vectors are aligned.
+const LINE: usize = 64;
 
 /// Bytes in host memory, aligned to 64. A launch holds the lock of what it touches, so a host copy
 /// never sees a half-written tensor.
 #[derive(Debug)]
 pub struct HostMemory {
-    bytes: RwLock<Bytes>,
+    first: NonNull<u8>,
     size: usize,
+    /// Held for reading by who reads the bytes, for writing by who writes them.
+    lock: RwLock<()>,
     device: &'static str,
+}
+
+// SAFETY: the bytes are reached only through `lock`, as a `RwLock<[u8]>`'s would be.
+unsafe impl Send for HostMemory {}
+// SAFETY: as above.
+unsafe impl Sync for HostMemory {}
+
+/// The bytes, while they are held.
+#[derive(Debug)]
+pub(crate) enum Held<'m> {
+    Read { bytes: &'m [u8], _guard: RwLockReadGuard<'m, ()> },
+    Write { bytes: &'m mut [u8], _guard: RwLockWriteGuard<'m, ()> },
 }
 
 impl HostMemory {
@@ -43,22 +37,38 @@ impl HostMemory {
     /// # Errors
     /// If the host has no room for them.
     pub fn new(device: &'static str, size: usize) -> Result<HostMemory, TensorError> {
-        let count = size.div_ceil(64);
-        let mut lines = Vec::new();
-        lines.try_reserve_exact(count).map_err(|_| TensorError::Device {
+        let no_room = || TensorError::Device {
             device: device.to_owned(),
             message: format!("no room for {size} bytes"),
-        })?;
-        lines.resize(count, Line([0; 64]));
-        Ok(HostMemory { bytes: RwLock::new(Bytes { lines, size }), size, device })
+        };
+        let layout = Self::layout(size).ok_or_else(no_room)?;
+        // SAFETY: the layout has at least one line.
+        let first = unsafe { alloc_zeroed(layout) };
+        let first = NonNull::new(first).ok_or_else(no_room)?;
+        Ok(HostMemory { first, size, lock: RwLock::new(()), device })
+    }
+
+    fn layout(size: usize) -> Option<Layout> {
+        Layout::from_size_align(size.max(LINE), LINE).ok()
+    }
+
+    /// The first byte. Launches keep it, and hold the lock while they use it.
+    pub(crate) fn first(&self) -> *mut u8 {
+        self.first.as_ptr()
     }
 
     // A panic while the lock is held leaves bytes, which have no invariant to break.
-    pub(crate) fn lock(&self) -> RwLockReadGuard<'_, Bytes> {
-        self.bytes.read().unwrap_or_else(std::sync::PoisonError::into_inner)
+    pub(crate) fn hold(&self) -> Held<'_> {
+        let guard = self.lock.read().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: `size` bytes were allocated, and the guard keeps writers away.
+        let bytes = unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.size) };
+        Held::Read { bytes, _guard: guard }
     }
-    pub(crate) fn lock_mut(&self) -> RwLockWriteGuard<'_, Bytes> {
-        self.bytes.write().unwrap_or_else(std::sync::PoisonError::into_inner)
+    pub(crate) fn hold_mut(&self) -> Held<'_> {
+        let guard = self.lock.write().unwrap_or_else(PoisonError::into_inner);
+        // SAFETY: `size` bytes were allocated, and the guard keeps everybody else away.
+        let bytes = unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.size) };
+        Held::Write { bytes, _guard: guard }
     }
 
     fn range(&self, offset: usize, count: usize) -> Result<std::ops::Range<usize>, TensorError> {
@@ -67,6 +77,15 @@ impl HostMemory {
             return Err(TensorError::Range { offset, end, size: self.size });
         }
         Ok(offset..end)
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        if let Some(layout) = Self::layout(self.size) {
+            // SAFETY: allocated with this layout.
+            unsafe { dealloc(self.first.as_ptr(), layout) };
+        }
     }
 }
 
@@ -79,12 +98,16 @@ impl Storage for HostMemory {
     }
     fn read(&self, offset: usize, out: &mut [u8]) -> Result<(), TensorError> {
         let range = self.range(offset, out.len())?;
-        out.copy_from_slice(&self.lock()[range]);
+        if let Held::Read { bytes, .. } = self.hold() {
+            out.copy_from_slice(&bytes[range]);
+        }
         Ok(())
     }
     fn write(&self, offset: usize, data: &[u8]) -> Result<(), TensorError> {
         let range = self.range(offset, data.len())?;
-        self.lock_mut()[range].copy_from_slice(data);
+        if let Held::Write { bytes, .. } = self.hold_mut() {
+            bytes[range].copy_from_slice(data);
+        }
         Ok(())
     }
 }

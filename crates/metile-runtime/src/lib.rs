@@ -2,6 +2,8 @@
 
 mod binding;
 pub mod command_list;
+mod compiled;
+pub mod cpu;
 pub mod device;
 pub mod error;
 pub mod host_memory;

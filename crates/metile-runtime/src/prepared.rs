@@ -1,13 +1,14 @@
 //! A kernel call that is compiled, bound and checked: launching only launches.
 
-use crate::binding::Bound;
-use crate::device::Device;
+use crate::binding::Bindings;
+use crate::compiled::Compiled;
+use crate::cpu;
+use crate::device::{Device, Kind};
 use crate::error::Error;
-use crate::host_memory::{Bytes, HostMemory};
-use metile_compiler::{Dump, Optimized, Options, optimize};
-use metile_ir::interp::{self, Interpreter, Outcome};
-use metile_ir::tile::{Kernel, verify};
-use metile_lang::kernel::{CompileError, KernelCall};
+use crate::host_memory::{Held, HostMemory};
+use metile_ir::interp::{self, Failure, Interpreter, Outcome};
+use metile_ir::tile::Kernel;
+use metile_lang::kernel::KernelCall;
 use metile_lang::tensor::Storage;
 use std::any::Any;
 use std::fmt::Write;
@@ -27,9 +28,10 @@ pub struct Prepared<'call> {
 pub(crate) struct Dispatch {
     device: Device,
     label: String,
-    traced: Kernel,
-    optimized: Optimized,
-    bound: Bound,
+    compiled: Arc<Compiled>,
+    bindings: Bindings,
+    /// For the CPU.
+    bound: Option<cpu::Bound>,
     grid: [u64; 3],
 }
 
@@ -49,15 +51,16 @@ impl Prepared<'_> {
 
     /// The program as it was traced, before any pass.
     pub fn traced(&self) -> &Kernel {
-        &self.dispatch.traced
+        &self.dispatch.compiled.traced
     }
 
     /// The program that runs.
     pub fn tile_ir(&self) -> &Kernel {
-        self.dispatch.optimized.kernel.kernel()
+        self.dispatch.compiled.optimized.kernel.kernel()
     }
 
-    /// What was made of the kernel, and how: the device, the passes with their times, the program.
+    /// What was made of the kernel, and how: the device, the passes with their times, the program,
+    /// and what the device runs.
     pub fn explain(&self) -> String {
         self.dispatch.explain()
     }
@@ -81,18 +84,10 @@ impl Dispatch {
                 "the call has no grid; say how many programs run, as in `.grid(rows)`".to_owned(),
             )
         })?;
-        let mut kernel = call.definition.trace()?;
-        kernel.precision = call.precision;
-        let traced = kernel.clone();
-        let files = kernel.files.clone();
-        let verified =
-            verify::verify(kernel).map_err(|diagnostics| CompileError { diagnostics, files })?;
-        let dump = Dump::from_env().map_err(|e| refuse(e.to_string()))?;
-        let options = Options { dump, ..Options::default() };
-        let optimized = optimize(verified, &options)
-            .map_err(|e| Error::Internal { kernel: name.to_owned(), message: e.to_string() })?;
-        let bound = Bound::new(&traced, &call.arguments).map_err(refuse)?;
-        for (storage, _) in &bound.storages {
+        let grid = grid.map(|extent| extent as u64);
+        let compiled = Compiled::new(&call.definition, call.precision)?;
+        let bindings = Bindings::new(&compiled.traced, &call.arguments).map_err(refuse)?;
+        for (storage, _) in &bindings.storages {
             if storage.device() != device.name() {
                 return Err(refuse(format!(
                     "an argument lies in memory of the device `{}`, and the call is for `{}`",
@@ -101,14 +96,60 @@ impl Dispatch {
                 )));
             }
         }
-        Ok(Dispatch {
+        let mut dispatch = Dispatch {
             device: device.clone(),
             label: call.definition.info().label(),
-            traced,
-            optimized,
-            bound,
-            grid: grid.map(|extent| extent as u64),
-        })
+            compiled,
+            bindings,
+            bound: None,
+            grid,
+        };
+        if let Kind::Cpu = device.kind() {
+            dispatch.bound = Some(dispatch.bind()?);
+        }
+        Ok(dispatch)
+    }
+
+    /// The form with its arguments, which are checked to lie within their storages: after this
+    /// nothing needs to be checked again.
+    fn bind(&self) -> Result<cpu::Bound, Error> {
+        let kernel = &self.compiled.optimized.kernel;
+        let mut held = hold_all(&self.bindings.storages).map_err(|m| self.internal(m))?;
+        let buffers = buffers(&mut held);
+        interp::check_arguments(kernel, &self.bindings.arguments, &buffers)
+            .map_err(|f| self.failed(f))?;
+        drop(buffers);
+        let firsts = self.bindings.storages.iter().map(|(storage, _)| memory(storage));
+        let firsts: Vec<*mut u8> = firsts
+            .map(|memory| memory.map(HostMemory::first))
+            .collect::<Result<_, _>>()
+            .map_err(|m| self.internal(m))?;
+        let form = self.compiled.form().clone();
+        cpu::Bound::new(kernel.kernel(), form, self.grid, &self.bindings.arguments, &firsts)
+            .map_err(|f| self.failed(f))
+    }
+
+    fn internal(&self, message: String) -> Error {
+        Error::Internal { kernel: self.compiled.traced.name.clone(), message }
+    }
+
+    pub fn failed(&self, failure: Failure) -> Error {
+        Error::Run {
+            kernel: self.compiled.traced.name.clone(),
+            rendered: match failure.diagnostic() {
+                Some(d) => d.render(&self.compiled.traced.files),
+                None => failure.to_string(),
+            },
+            failure: Box::new(failure),
+        }
+    }
+
+    /// What the CPU launches.
+    pub fn bound(&self) -> Option<&cpu::Bound> {
+        self.bound.as_ref()
+    }
+    pub fn storages(&self) -> &[(Arc<dyn Storage>, bool)] {
+        &self.bindings.storages
     }
 
     fn explain(&self) -> String {
@@ -117,12 +158,12 @@ impl Dispatch {
         // Writing to a String can't fail.
         let _ =
             writeln!(text, "kernel {} on {}, grid {x} × {y} × {z}", self.label, self.device.name());
-        let kernel = self.optimized.kernel.kernel();
+        let kernel = self.compiled.optimized.kernel.kernel();
         if let Some(reason) = nondeterminism(kernel) {
             let _ = writeln!(text, "nondeterministic: {reason}");
         }
         let _ = writeln!(text, "passes:");
-        for stage in &self.optimized.stages {
+        for stage in &self.compiled.optimized.stages {
             let _ = writeln!(
                 text,
                 "  {}. {:<13}{:>5} → {:<5} operations  {:>8.1} µs",
@@ -134,36 +175,39 @@ impl Dispatch {
             );
         }
         let _ = write!(text, "{kernel}");
+        if self.bound.is_some() {
+            let _ = write!(text, "\n{}\n{}", cpu::schedule(self.grid), self.compiled.form());
+        }
         text
     }
 
     pub fn launch(&self) -> Result<Launched, Error> {
-        let mut locks = lock_all(&self.bound.storages)
-            .map_err(|message| Error::Internal { kernel: self.traced.name.clone(), message })?;
-        let mut buffers: Vec<interp::Buffer<'_>> = locks
-            .iter_mut()
-            .map(|lock| match lock {
-                Lock::Read(bytes) => interp::Buffer::Read(bytes),
-                Lock::Write(bytes) => interp::Buffer::Write(bytes),
-            })
-            .collect();
-        let interpreter = Interpreter { options: self.device.interpreter_options().clone() };
-        let outcome = interpreter
-            .run(&self.optimized.kernel, self.grid, &self.bound.arguments, &mut buffers)
-            .map_err(|failure| Error::Run {
-                kernel: self.traced.name.clone(),
-                rendered: match failure.diagnostic() {
-                    Some(d) => d.render(&self.traced.files),
-                    None => failure.to_string(),
-                },
-                failure: Box::new(failure),
-            })?;
-        Ok(self.report(outcome))
+        let mut held = hold_all(&self.bindings.storages).map_err(|m| self.internal(m))?;
+        let outcome = match (self.device.kind(), &self.bound) {
+            (Kind::Cpu, Some(bound)) => {
+                let pool = cpu::pool().map_err(Error::Threads)?;
+                cpu::run(bound, pool)
+            }
+            (kind, _) => {
+                let options = match kind {
+                    Kind::Interpreter(options) => options.clone(),
+                    Kind::Cpu => interp::Options::default(),
+                };
+                let mut buffers = buffers(&mut held);
+                Interpreter { options }.run(
+                    &self.compiled.optimized.kernel,
+                    self.grid,
+                    &self.bindings.arguments,
+                    &mut buffers,
+                )
+            }
+        };
+        Ok(self.report(outcome.map_err(|f| self.failed(f))?))
     }
 
     fn report(&self, outcome: Outcome) -> Launched {
         let warnings: Vec<String> =
-            outcome.warnings.iter().map(|w| w.render(&self.traced.files)).collect();
+            outcome.warnings.iter().map(|w| w.render(&self.compiled.traced.files)).collect();
         for warning in &warnings {
             tracing::warn!(target: "metile", "{warning}");
         }
@@ -171,32 +215,31 @@ impl Dispatch {
     }
 }
 
-/// A storage held for a launch.
-pub(crate) enum Lock<'s> {
-    Read(std::sync::RwLockReadGuard<'s, Bytes>),
-    Write(std::sync::RwLockWriteGuard<'s, Bytes>),
+fn buffers<'h>(held: &'h mut [Held<'_>]) -> Vec<interp::Buffer<'h>> {
+    held.iter_mut()
+        .map(|held| match held {
+            Held::Read { bytes, .. } => interp::Buffer::Read(bytes),
+            Held::Write { bytes, .. } => interp::Buffer::Write(bytes),
+        })
+        .collect()
+}
+
+fn memory(storage: &Arc<dyn Storage>) -> Result<&HostMemory, String> {
+    let any: &dyn Any = storage.as_ref();
+    any.downcast_ref::<HostMemory>()
+        .ok_or_else(|| format!("memory of `{}` is not the host's", storage.device()))
 }
 
 /// Holds every storage. In order of address, so that two launches never wait for each other.
-pub(crate) fn lock_all(storages: &[(Arc<dyn Storage>, bool)]) -> Result<Vec<Lock<'_>>, String> {
-    let memory = |n: usize| {
-        let storage = &storages[n].0;
-        let any: &dyn Any = storage.as_ref();
-        any.downcast_ref::<HostMemory>()
-            .ok_or_else(|| format!("memory of `{}` is not the host's", storage.device()))
-    };
+pub(crate) fn hold_all(storages: &[(Arc<dyn Storage>, bool)]) -> Result<Vec<Held<'_>>, String> {
     let mut order: Vec<usize> = (0..storages.len()).collect();
     order.sort_by_key(|&n| Arc::as_ptr(&storages[n].0).cast::<()>());
-    let mut locks: Vec<Option<Lock<'_>>> = storages.iter().map(|_| None).collect();
+    let mut held: Vec<Option<Held<'_>>> = storages.iter().map(|_| None).collect();
     for n in order {
-        let memory = memory(n)?;
-        locks[n] = Some(if storages[n].1 {
-            Lock::Write(memory.lock_mut())
-        } else {
-            Lock::Read(memory.lock())
-        });
+        let memory = memory(&storages[n].0)?;
+        held[n] = Some(if storages[n].1 { memory.hold_mut() } else { memory.hold() });
     }
-    Ok(locks.into_iter().flatten().collect())
+    Ok(held.into_iter().flatten().collect())
 }
 
 /// Why two launches of the kernel may differ in their last bits, if they may.

@@ -21,6 +21,7 @@ mod sync;
 mod value;
 
 pub use argument::{Argument, Buffer, Part, TensorArgument};
+pub use print::{MAX_PRINTED, assertion_failure, printed_line, show};
 pub use sync::MAX_WAITING;
 
 use crate::diagnostic::Diagnostic;
@@ -124,6 +125,33 @@ impl Failure {
     }
 }
 
+/// Whether `arguments` fit `kernel`, and every element of every tensor lies within its buffer: what
+/// makes it sound to reach them without further checks.
+///
+/// # Errors
+/// [`Failure::Argument`] or [`Failure::ArgumentCount`].
+pub fn check_arguments(
+    kernel: &Verified,
+    arguments: &[Argument],
+    buffers: &[Buffer<'_>],
+) -> Result<(), Failure> {
+    argument::bind(kernel.kernel(), arguments, buffers).map(|_| ())
+}
+
+/// The number of programs of a grid.
+///
+/// # Errors
+/// [`Failure::Grid`] if there are more than [`MAX_PROGRAMS`].
+pub fn programs(grid: [u64; 3]) -> Result<u64, Failure> {
+    if grid.contains(&0) {
+        return Ok(0);
+    }
+    match grid.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent)) {
+        Some(n) if n <= MAX_PROGRAMS => Ok(n),
+        _ => Err(Failure::Grid(grid)),
+    }
+}
+
 impl Interpreter {
     /// Runs `kernel` on a grid of programs. `arguments` are in the order of the kernel's parameters
     /// and name `buffers` by index.
@@ -142,14 +170,9 @@ impl Interpreter {
     ) -> Result<Outcome, Failure> {
         let kernel = kernel.kernel();
         let values = argument::bind(kernel, arguments, buffers)?;
-        if grid.contains(&0) {
-            return Ok(Outcome::default());
-        }
-        match grid.iter().try_fold(1u64, |n, &extent| n.checked_mul(extent)) {
-            Some(n) if n <= MAX_PROGRAMS => {
-                machine::Launch::new(kernel, &self.options, grid, buffers).run(n, &values)
-            }
-            _ => Err(Failure::Grid(grid)),
+        match programs(grid)? {
+            0 => Ok(Outcome::default()),
+            n => machine::Launch::new(kernel, &self.options, grid, buffers).run(n, &values),
         }
     }
 }

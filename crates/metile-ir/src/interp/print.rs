@@ -3,15 +3,16 @@
 use super::Failure;
 use super::machine::{Launch, Program};
 use super::report;
-use super::value::Tile;
 use crate::diagnostic::Diagnostic;
-use crate::tile::{Op, OpId};
+use crate::scalar::Scalar;
+use crate::span::Span;
+use crate::tile::{Op, OpId, TileType};
 
 /// Elements of a tile that are printed.
 const MAX_SHOWN: usize = 1024;
 
 /// Lines that are kept; the grid decides how often a kernel prints, and memory is bounded.
-pub(super) const MAX_PRINTED: usize = 1 << 16;
+pub const MAX_PRINTED: usize = 1 << 16;
 
 impl Launch<'_, '_> {
     pub(super) fn assert(
@@ -23,11 +24,8 @@ impl Launch<'_, '_> {
     ) -> Result<(), Failure> {
         let condition = program.tile(op.operands[0]);
         let Some(lane) = condition.bits.iter().position(|&b| b == 0) else { return Ok(()) };
-        let message =
-            format!("assertion failed in {} (lane {lane}): {message}", report::program(program.id));
-        let error =
-            Diagnostic::error(message).at(self.kernel.ops[id].span).in_kernel(&self.kernel.name);
-        Err(Failure::Assertion(Box::new(error)))
+        let place = (self.kernel.ops[id].span, self.kernel.name.as_str());
+        Err(assertion_failure(program.id, lane, message, place))
     }
 
     pub(super) fn print(&mut self, program: &Program, op: &Op, format: &str) {
@@ -37,25 +35,46 @@ impl Launch<'_, '_> {
             }
             return;
         }
-        let mut text = String::new();
-        let mut values = op.operands.iter();
-        for (n, piece) in format.split("{}").enumerate() {
-            if n > 0
-                && let Some(&value) = values.next()
-            {
-                text.push_str(&shown(&program.tile(value)));
-            }
-            text.push_str(piece);
-        }
-        self.printed.push(text);
+        let values = op.operands.iter().map(|&v| {
+            let tile = program.tile(v);
+            show(tile.ty, &tile.bits)
+        });
+        self.printed.push(printed_line(format, values));
     }
 }
 
-/// A scalar plainly, a tile in nested brackets.
-fn shown(tile: &Tile) -> String {
-    let sides = tile.ty.shape.sides();
+/// The failure of an assertion in the program at `id`: the first false element is number `lane`.
+/// `place` is the assertion's line and the kernel's name.
+pub fn assertion_failure(
+    id: [u64; 3],
+    lane: usize,
+    message: &str,
+    (span, kernel): (Option<Span>, &str),
+) -> Failure {
+    let message = format!("assertion failed in {} (lane {lane}): {message}", report::program(id));
+    Failure::Assertion(Box::new(Diagnostic::error(message).at(span).in_kernel(kernel)))
+}
+
+/// `format` with each `{}` replaced by a value.
+pub fn printed_line(format: &str, mut values: impl Iterator<Item = String>) -> String {
     let mut text = String::new();
-    for n in 0..tile.bits.len() {
+    for (n, piece) in format.split("{}").enumerate() {
+        if n > 0
+            && let Some(value) = values.next()
+        {
+            text.push_str(&value);
+        }
+        text.push_str(piece);
+    }
+    text
+}
+
+/// A value as prints show it: a scalar plainly, a tile in nested brackets. `bits` are the elements'
+/// memory images in row-major order.
+pub fn show(ty: TileType, bits: &[u64]) -> String {
+    let sides = ty.shape.sides();
+    let mut text = String::new();
+    for (n, &bits) in bits.iter().enumerate() {
         if n == MAX_SHOWN {
             text.push_str(", …");
             break;
@@ -71,7 +90,7 @@ fn shown(tile: &Tile) -> String {
             text.push_str(", ");
         }
         text.push_str(&"[".repeat(opens));
-        text.push_str(&tile.get(n).to_string());
+        text.push_str(&Scalar::from_bits(ty.dtype, bits).to_string());
     }
     text.push_str(&"]".repeat(sides.len()));
     text

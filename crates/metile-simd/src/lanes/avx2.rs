@@ -43,6 +43,10 @@ impl Lanes for Avx2 {
         has_avx2!(Avx2(_mm256_set1_ps(x)))
     }
     #[inline(always)]
+    unsafe fn widen_f16(bits: u16) -> f32 {
+        has_avx2!(_mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(bits)))))
+    }
+    #[inline(always)]
     unsafe fn from_array(values: [f32; LANES]) -> Self {
         // SAFETY: the array has 8 elements.
         unsafe { Avx2(_mm256_loadu_ps(values.as_ptr())) }

@@ -27,6 +27,11 @@ pub trait Lanes: Copy {
     /// # Safety
     /// The machine has the level.
     unsafe fn splat(x: f32) -> Self;
+    /// The IEEE half with these bits, widened.
+    ///
+    /// # Safety
+    /// The machine has the level.
+    unsafe fn widen_f16(bits: u16) -> f32;
     /// Eight values.
     ///
     /// # Safety

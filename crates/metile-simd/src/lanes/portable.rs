@@ -38,6 +38,10 @@ impl Lanes for Portable {
         Portable([x; LANES])
     }
     #[inline(always)]
+    unsafe fn widen_f16(bits: u16) -> f32 {
+        widen_f16(bits)
+    }
+    #[inline(always)]
     unsafe fn from_array(values: [f32; LANES]) -> Self {
         Portable(values)
     }

@@ -1,0 +1,234 @@
+//! A grid of programs on the pool.
+
+use super::machine::{Machine, Program, Worker};
+use super::persistent::Together;
+use super::pool::{Pool, wait_until};
+use super::view::View;
+use metile_compiler::cpu::{Form, Parameter};
+use metile_ir::interp::{self, Argument, Failure, MAX_PRINTED};
+use metile_ir::tile::{Access, Kernel};
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A form with its arguments and grid.
+#[derive(Debug)]
+pub(crate) struct Bound {
+    pub form: Arc<Form>,
+    /// Registers, views and lists as every program begins with them.
+    pub(super) regs: Vec<u64>,
+    pub(super) views: Vec<View>,
+    pub(super) lists: Vec<Vec<View>>,
+    pub(super) grid: [u64; 3],
+    programs: u64,
+}
+
+impl Bound {
+    /// Binds arguments that were checked against buffers which begin at `firsts`.
+    ///
+    /// # Errors
+    /// If the grid is too large, or counters are not aligned.
+    pub fn new(
+        kernel: &Kernel,
+        form: Arc<Form>,
+        grid: [u64; 3],
+        arguments: &[Argument],
+        firsts: &[*mut u8],
+    ) -> Result<Bound, Failure> {
+        let programs = interp::programs(grid)?;
+        let mut regs = vec![0; form.regs as usize];
+        regs[3..6].copy_from_slice(&grid);
+        for &(reg, bits) in &form.constants {
+            regs[reg as usize] = bits;
+        }
+        let mut views = vec![View::none(); form.views.len()];
+        let mut lists = vec![Vec::new(); form.lists.len()];
+        for (n, (parameter, argument)) in form.parameters.iter().zip(arguments).enumerate() {
+            match (parameter, argument) {
+                (Parameter::Reg(reg), Argument::Scalar(s)) => regs[*reg as usize] = s.bits(),
+                (Parameter::View(view), Argument::Tensor(t)) => {
+                    let ty = form.views[*view as usize];
+                    let bound = View::bind(ty, t, firsts);
+                    if ty.access == Access::Counter && !bound.parts[0].cast::<u32>().is_aligned() {
+                        return Err(Failure::Argument {
+                            name: name(kernel, n),
+                            message: "is not aligned to the 4 bytes of a counter".to_owned(),
+                        });
+                    }
+                    views[*view as usize] = bound;
+                }
+                (Parameter::List(list), Argument::List(items)) => {
+                    let ty = form.lists[*list as usize];
+                    lists[*list as usize] =
+                        items.iter().map(|t| View::bind(ty, t, firsts)).collect();
+                }
+                // The arguments were checked.
+                _ => {}
+            }
+        }
+        Ok(Bound { form, regs, views, lists, grid, programs })
+    }
+}
+
+fn name(kernel: &Kernel, n: usize) -> String {
+    let name = kernel.parameters.get(n).and_then(|&v| kernel.values[v].name.clone());
+    name.unwrap_or_else(|| format!("parameter {n}"))
+}
+
+/// A launch under way.
+pub(super) struct Launch<'l> {
+    pub bound: &'l Bound,
+    /// The next program that nobody has begun.
+    next: AtomicU64,
+    /// Programs that a worker takes at once.
+    batch: u64,
+    failed_at: AtomicU64,
+    failure: Mutex<Option<Failure>>,
+    printed: Mutex<Vec<(u64, String)>>,
+    together: Option<Together>,
+}
+
+thread_local! {
+    static WORKER: RefCell<Worker> = RefCell::new(Worker::new());
+}
+
+impl<'l> Launch<'l> {
+    fn new(bound: &'l Bound, threads: usize) -> Launch<'l> {
+        let together = bound.form.persistent.then(|| Together::new(bound.programs));
+        Launch {
+            bound,
+            next: AtomicU64::new(0),
+            batch: (bound.programs / (threads as u64 * 16)).clamp(1, 64),
+            failed_at: AtomicU64::new(u64::MAX),
+            failure: Mutex::new(None),
+            printed: Mutex::new(Vec::new()),
+            together,
+        }
+    }
+
+    pub fn form(&self) -> &'l Form {
+        &self.bound.form
+    }
+
+    /// Keeps what a program prints.
+    pub fn print(&self, program: u64, line: String) {
+        let mut printed = self.printed.lock().unwrap_or_else(PoisonError::into_inner);
+        if printed.len() < MAX_PRINTED {
+            printed.push((program, line));
+        } else if printed.len() == MAX_PRINTED {
+            printed.push((u64::MAX, "…".to_owned()));
+        }
+    }
+
+    /// Keeps the failure of the first program in the grid's order, whoever comes first here.
+    pub fn fail(&self, program: u64, failure: Failure) {
+        let mut kept = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.is_none() || program < self.failed_at.load(Ordering::Relaxed) {
+            *kept = Some(failure);
+            self.failed_at.store(program, Ordering::Relaxed);
+        }
+    }
+    pub fn has_failed(&self) -> bool {
+        self.failed_at.load(Ordering::Relaxed) != u64::MAX
+    }
+
+    /// One thread's share of the programs.
+    fn share(&self, worker: &mut Worker) {
+        if let Some(together) = &self.together {
+            together.share(self, worker);
+        } else {
+            self.one_by_one(worker);
+        }
+        metile_simd::elementwise::fence();
+    }
+
+    fn one_by_one(&self, worker: &mut Worker) {
+        let mut program = std::mem::take(&mut worker.program);
+        let mut begun = false;
+        loop {
+            let start = self.next.fetch_add(self.batch, Ordering::Relaxed);
+            if start >= self.bound.programs {
+                break;
+            }
+            let mut machine = Machine::new(self, worker, &mut program);
+            if !begun {
+                machine.begin();
+                begun = true;
+            }
+            for number in start..(start + self.batch).min(self.bound.programs) {
+                // Programs before the first failure still run: they might be the first.
+                if number > self.failed_at.load(Ordering::Relaxed) {
+                    break;
+                }
+                machine.start(number);
+                // A program that is not persistent never waits.
+                if let Err(failure) = machine.run() {
+                    self.fail(number, failure);
+                }
+            }
+        }
+        worker.program = program;
+    }
+
+    fn outcome(self) -> Result<interp::Outcome, Failure> {
+        if let Some(failure) = self.failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(failure);
+        }
+        let mut printed = self.printed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        printed.sort_by_key(|&(program, _)| program);
+        let printed = printed.into_iter().map(|(_, line)| line).collect();
+        Ok(interp::Outcome { printed, ..interp::Outcome::default() })
+    }
+}
+
+/// Runs one launch. The caller holds all memory that it touches.
+///
+/// # Errors
+/// That of the first program in the grid's order which fails.
+pub(crate) fn run(bound: &Bound, pool: &Pool) -> Result<interp::Outcome, Failure> {
+    if bound.programs == 0 {
+        return Ok(interp::Outcome::default());
+    }
+    let launch = Launch::new(bound, pool.threads());
+    if bound.programs == 1 {
+        WORKER.with_borrow_mut(|worker| launch.share(worker));
+    } else {
+        pool.run(&|_| WORKER.with_borrow_mut(|worker| launch.share(worker)));
+    }
+    launch.outcome()
+}
+
+/// Runs launches in order, each on all threads, which wait for each other in between.
+///
+/// # Errors
+/// The number of the first launch that fails, and its failure; those after it do not run.
+pub(crate) fn run_all(list: &[&Bound], pool: &Pool) -> Result<(), (usize, Failure)> {
+    let threads = pool.threads();
+    let launches: Vec<Launch<'_>> = list.iter().map(|bound| Launch::new(bound, threads)).collect();
+    let arrived = AtomicUsize::new(0);
+    pool.run(&|_| {
+        WORKER.with_borrow_mut(|worker| {
+            for (n, launch) in launches.iter().enumerate() {
+                if launch.bound.programs > 0 {
+                    launch.share(worker);
+                }
+                arrived.fetch_add(1, Ordering::AcqRel);
+                wait_until(|| arrived.load(Ordering::Acquire) >= threads * (n + 1));
+                if launch.has_failed() {
+                    break;
+                }
+            }
+        });
+    });
+    for (n, launch) in launches.into_iter().enumerate() {
+        launch.outcome().map_err(|failure| (n, failure))?;
+    }
+    Ok(())
+}
+
+impl Program {
+    /// A program of its own, for launches whose programs wait for each other.
+    pub(super) fn new(number: u64) -> Program {
+        Program { number, ..Program::default() }
+    }
+}
