@@ -6,6 +6,7 @@ pub mod chat_template;
 pub mod checkpoint;
 pub mod config;
 mod error;
+pub mod hub;
 mod json;
 pub mod memory;
 pub mod rope;

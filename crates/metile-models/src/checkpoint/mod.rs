@@ -21,6 +21,7 @@ use metile_ir::Format;
 
 use crate::Error;
 use crate::config::ModelConfig;
+pub(crate) use open::missing_files;
 pub use roles::{LayerRole, Role};
 
 /// One tensor of a checkpoint.

@@ -196,3 +196,15 @@ fn wrong_format(role: Role, info: &TensorInfo) -> Option<String> {
         )),
     }
 }
+
+/// What a folder lacks to be a checkpoint, judged by names only.
+pub(crate) fn missing_files(folder: &Path) -> Option<String> {
+    match sharded::find(folder) {
+        Err(error) => Some(error.to_string()),
+        Ok(sharded::Files::Gguf(_)) => None,
+        Ok(sharded::Files::Safetensors { files, .. }) => {
+            let lacking = files.iter().find(|file| !file.is_file());
+            lacking.map(|file| format!("{} is missing", file.display()))
+        }
+    }
+}
