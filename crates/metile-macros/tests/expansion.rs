@@ -291,6 +291,7 @@ fn the_item_of_a_kernel() {
         }
         #[doc = " Adds."]
         #[inline]
+        #[allow(clippy::too_many_arguments)]
         pub(crate) fn add<'call, T: Float, const N: usize>(
             x: &'call Tensor<T, 1>, n: i64
         ) -> ::metile::lang::KernelCall<'call> where T: Copy {

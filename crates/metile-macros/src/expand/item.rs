@@ -86,6 +86,7 @@ pub fn kernel(attribute: TokenStream, function: ItemFn) -> Result<TokenStream, E
             }
         }
         #(#attrs)*
+        #[allow(clippy::too_many_arguments)]
         #vis fn #ident<'call, #declared>(#(#names: #call),*) -> ::metile::lang::KernelCall<'call> #bounds {
             ::metile::lang::KernelCall::new(
                 #ident::definition::<#arguments>(),
