@@ -39,6 +39,7 @@ pub mod norm;
 pub mod project;
 pub mod quantize;
 pub mod reduce;
+pub mod registry;
 pub mod rope;
 pub mod softmax;
 pub mod suite;
