@@ -5,7 +5,10 @@
 pub mod chat_template;
 pub mod checkpoint;
 pub mod config;
+pub mod conversation;
+pub mod decoder;
 mod error;
+pub mod generate;
 pub mod hub;
 mod json;
 pub mod memory;

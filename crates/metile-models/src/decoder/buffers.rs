@@ -5,6 +5,7 @@ use crate::config::ModelConfig;
 use metile::lang::element::Q8_0;
 use metile::{Device, Tensor, TensorError};
 use metile_kernels::{ArgmaxBuffers, DecodeBuffers};
+use metile_weights::Rows;
 
 /// Elements of a Q8_0 block, and its bytes.
 const Q8_BLOCK: usize = 32;
@@ -15,28 +16,50 @@ const Q8_BYTES: usize = 34;
 pub struct Operand {
     /// `[rows, width]`.
     pub dense: Tensor<f32, 2>,
-    /// `[rows, width / 32 · 34]` bytes.
-    pub blocks: Option<Tensor<u8, 2>>,
+    /// The same, quantized.
+    pub quantized: Option<Quantized>,
+}
+
+/// Rows of Q8_0 blocks: one memory, as it is written and as it is read.
+#[derive(Debug)]
+pub struct Quantized {
+    /// `[rows, width / 32 · 34]`.
+    pub bytes: Tensor<u8, 2>,
+    /// `[rows, width]`.
+    pub blocks: Tensor<Q8_0, 2>,
+}
+
+impl Quantized {
+    fn new(bytes: Tensor<u8, 2>) -> Result<Quantized, TensorError> {
+        Ok(Quantized { blocks: bytes.as_blocks()?, bytes })
+    }
 }
 
 impl Operand {
     fn new(device: &Device, rows: usize, width: usize, q8: bool) -> Result<Operand, TensorError> {
-        // Widths that are no whole number of blocks belong to weights that can't be packed either.
-        let blocks = (q8 && width % Q8_BLOCK == 0)
-            .then(|| Tensor::zeros(device, [rows, width / Q8_BLOCK * Q8_BYTES]))
-            .transpose()?;
-        Ok(Operand { dense: Tensor::zeros(device, [rows, width])?, blocks })
+        // A width that is no whole number of blocks has weights that are no blocks either.
+        let quantized = match q8 && width.is_multiple_of(Q8_BLOCK) {
+            true => {
+                let bytes = Tensor::zeros(device, [rows, width / Q8_BLOCK * Q8_BYTES])?;
+                Some(Quantized::new(bytes)?)
+            }
+            false => None,
+        };
+        Ok(Operand { dense: Tensor::zeros(device, [rows, width])?, quantized })
     }
 
     /// The first `rows` rows, in the same memory.
     pub fn rows(&self, rows: usize) -> Result<Operand, TensorError> {
-        let blocks = self.blocks.as_ref().map(|b| b.slice(0, 0..rows)).transpose()?;
-        Ok(Operand { dense: self.dense.slice(0, 0..rows)?, blocks })
+        let quantized = match &self.quantized {
+            Some(quantized) => Some(Quantized::new(quantized.bytes.slice(0, 0..rows)?)?),
+            None => None,
+        };
+        Ok(Operand { dense: self.dense.slice(0, 0..rows)?, quantized })
     }
 
-    /// The quantized rows as a matrix of Q8_0.
-    pub fn quantized(&self) -> Result<Option<Tensor<Q8_0, 2>>, TensorError> {
-        self.blocks.as_ref().map(Tensor::as_blocks::<Q8_0>).transpose()
+    /// The rows for a projection.
+    pub fn as_rows(&self) -> Rows<'_> {
+        Rows { dense: &self.dense, blocks: self.quantized.as_ref().map(|q| &q.blocks) }
     }
 }
 

@@ -1,11 +1,13 @@
 //! A model's weights, from the checkpoint to the device.
 
+use super::RopeFrequencies;
 use super::error::Error;
 use crate::checkpoint::{Checkpoint, LayerRole, Role, TensorInfo};
 use crate::config::ModelConfig;
 use crate::rope;
-use crate::weights::{Matrix, Vector};
+use metile::prelude::bf16;
 use metile::{Device, Tensor};
+use metile_weights::{Matrix, Vector};
 
 /// A projection: weights `[out, in]` and perhaps a bias `[out]`.
 #[derive(Debug)]
@@ -45,6 +47,11 @@ pub struct Layer {
 }
 
 impl Layer {
+    fn matrices(&self) -> [&Matrix; 7] {
+        let [query, key, value] = self.reads();
+        [query, key, value, &self.attention_output, &self.gate, &self.up, &self.down]
+    }
+
     /// The matrices that read the normed stream before attention.
     pub fn reads(&self) -> [&Matrix; 3] {
         [&self.query.weight, &self.key.weight, &self.value.weight]
@@ -80,7 +87,11 @@ impl Weights {
     /// # Errors
     /// If one is missing, has another shape than the configuration says or a format that weights
     /// can't have, or if the checkpoint has a tensor that nobody asked for.
-    pub fn load(checkpoint: &Checkpoint, device: &Device) -> Result<Weights, Error> {
+    pub fn load(
+        checkpoint: &Checkpoint,
+        device: &Device,
+        precision: RopeFrequencies,
+    ) -> Result<Weights, Error> {
         let config = checkpoint.config();
         let mut loader = Loader { checkpoint, device, bytes: 0 };
         let vocabulary = [config.vocabulary, config.width];
@@ -92,7 +103,8 @@ impl Weights {
         let output = match config.tied {
             true => None,
             false => {
-                let hint = ", and the configuration says that the output is not tied to the embedding";
+                let hint =
+                    ", and the configuration says that the output is not tied to the embedding";
                 Some(loader.matrix(Role::Output, vocabulary, hint)?)
             }
         };
@@ -101,10 +113,21 @@ impl Weights {
             None => None,
         };
         checkpoint.check_all_used()?;
-        let frequencies = rope::frequencies(config, factors.as_deref());
+        let mut frequencies = rope::frequencies(config, factors.as_deref());
+        if precision == RopeFrequencies::BF16 {
+            frequencies.iter_mut().for_each(|f| *f = bf16::from_f32(*f).to_f32());
+        }
         let frequencies = Tensor::from_slice(device, [frequencies.len()], &frequencies)?;
         let bytes = loader.bytes;
         Ok(Weights { embedding, layers, output_norm, output, frequencies, bytes })
+    }
+}
+
+impl Weights {
+    /// Whether some of the weights meet quantized activations.
+    pub fn takes_blocks(&self) -> bool {
+        let output = self.output.as_ref().unwrap_or(&self.embedding);
+        output.is_blocks() || self.layers.iter().flat_map(Layer::matrices).any(Matrix::is_blocks)
     }
 }
 
@@ -121,14 +144,10 @@ impl Loader<'_> {
     fn info(&self, role: Role, hint: &str) -> Result<&TensorInfo, Error> {
         self.checkpoint
             .tensor(role)
-            .ok_or_else(|| self.fail(role.to_string(), format!("it is missing{hint}")))
+            .ok_or_else(|| self.fail(format!("{role:?}"), format!("it is missing{hint}")))
     }
 
-    fn read(
-        &self,
-        info: &TensorInfo,
-        shape: &[usize],
-    ) -> Result<Vec<Vec<u8>>, Error> {
+    fn read(&self, info: &TensorInfo, shape: &[usize]) -> Result<Vec<Vec<u8>>, Error> {
         if info.shape != shape {
             let problem =
                 format!("has shape {:?}, and the configuration needs {shape:?}", info.shape);
@@ -137,12 +156,7 @@ impl Loader<'_> {
         Ok(self.checkpoint.read(info)?)
     }
 
-    fn matrix(
-        &mut self,
-        role: Role,
-        shape: [usize; 2],
-        hint: &str,
-    ) -> Result<Matrix, Error> {
+    fn matrix(&mut self, role: Role, shape: [usize; 2], hint: &str) -> Result<Matrix, Error> {
         let info = self.info(role, hint)?;
         let arrays = self.read(info, &shape)?;
         let arrays: Vec<&[u8]> = arrays.iter().map(Vec::as_slice).collect();
@@ -157,8 +171,9 @@ impl Loader<'_> {
         let info = self.info(role, "")?;
         let arrays = self.read(info, &[length])?;
         let bytes = arrays.first().map_or(&[][..], Vec::as_slice);
-        let vector = Vector::new(self.device, info.format, length, bytes)?
-            .ok_or_else(|| self.refuse(info, format!("is {}, not f32, f16 or bf16", info.format)))?;
+        let vector = Vector::new(self.device, info.format, length, bytes)?.ok_or_else(|| {
+            self.refuse(info, format!("is {}, not f32, f16 or bf16", info.format))
+        })?;
         self.bytes += info.bytes;
         Ok(vector)
     }
@@ -192,9 +207,8 @@ impl Loader<'_> {
             self.linear(role(LayerRole::Query), bias(LayerRole::QueryBias), [heads, width])?;
         let key = self.linear(role(LayerRole::Key), bias(LayerRole::KeyBias), [kv, width])?;
         let value = self.linear(role(LayerRole::Value), bias(LayerRole::ValueBias), [kv, width])?;
-        let mut head_norm = |part| {
-            config.qk_norm.then(|| self.vector(role(part), config.head_dim)).transpose()
-        };
+        let mut head_norm =
+            |part| config.qk_norm.then(|| self.vector(role(part), config.head_dim)).transpose();
         let query_norm = head_norm(LayerRole::QueryNorm)?;
         let key_norm = head_norm(LayerRole::KeyNorm)?;
         Ok(Layer {

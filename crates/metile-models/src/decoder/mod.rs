@@ -15,7 +15,6 @@ mod buffers;
 mod error;
 mod load;
 mod record;
-mod uses;
 
 pub use error::Error;
 
@@ -35,8 +34,19 @@ pub enum Activations {
     /// Rows in f32.
     #[default]
     F32,
-    /// Rows quantized to Q8_0 blocks before each projection whose weights are packed.
+    /// Rows quantized to Q8_0 blocks, where the weights are GGUF blocks.
     Q8,
+}
+
+/// How exact the angles of the rotary position embedding are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RopeFrequencies {
+    /// Frequencies in f32, as the models were trained with.
+    #[default]
+    F32,
+    /// Frequencies rounded to bf16, as Transformers has them once a whole model was cast to bf16
+    /// (`model.to(torch.bfloat16)`). For comparing with numbers made so; text suffers at length.
+    BF16,
 }
 
 /// How a model is set up.
@@ -48,6 +58,8 @@ pub struct Options {
     pub chunk: usize,
     /// What projections read.
     pub activations: Activations,
+    /// How exact the angles of the rotary position embedding are.
+    pub rope_frequencies: RopeFrequencies,
 }
 
 /// Which rows of a chunk get logits.
@@ -103,8 +115,12 @@ impl Model {
             )));
         }
         let options = Options { chunk: options.chunk.min(options.context), ..*options };
-        let weights = Weights::load(checkpoint, device)?;
+        let weights = Weights::load(checkpoint, device, options.rope_frequencies)?;
         let q8 = options.activations == Activations::Q8;
+        if q8 && !weights.takes_blocks() {
+            let problem = "activations can be q8 where weights are GGUF blocks, and this model has none";
+            return Err(Error::Option(problem.to_owned()));
+        }
         let mut buffers = Buffers::new(device, &config, options.chunk, options.context, q8)?;
         let choose = record::choice(device, &mut buffers)?;
         let mut model = Model {

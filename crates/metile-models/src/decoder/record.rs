@@ -4,12 +4,10 @@ use super::Logits;
 use super::buffers::{Buffers, Cache, Operand};
 use super::error::Error;
 use super::load::{Layer, Linear, Weights};
-use super::uses::{self, Embed, HeadNorm, Norm, Project, ProjectAdd, ProjectBias, ProjectSwiglu};
 use crate::config::{ModelConfig, RopeStyle};
-use crate::weights::{Matrix, Vector};
-use metile::lang::element::Q8_0;
 use metile::{CommandList, Device, Tensor, TensorError};
 use metile_kernels as kernels;
+use metile_weights::{Matrix, Vector};
 
 /// Rows of a list are a multiple of this, or the whole chunk.
 pub const ROW_STEP: usize = 16;
@@ -28,7 +26,7 @@ pub struct Chunk<'m> {
 }
 
 /// Views of the buffers that a layer works on.
-struct Rows {
+struct Views {
     stream: Tensor<f32, 2>,
     normed: Operand,
     attended: Operand,
@@ -60,15 +58,14 @@ impl Chunk<'_> {
     pub fn record(&self, logits: Logits) -> Result<CommandList, Error> {
         let mut list = CommandList::new(self.device);
         let b = self.buffers;
-        let mut rows = Rows {
+        let mut rows = Views {
             stream: b.stream.slice(0, 0..self.rows)?,
             normed: b.normed.rows(self.rows)?,
             attended: b.attended.rows(self.rows)?,
             gated: b.gated.rows(self.rows)?,
         };
         let ids = b.ids.slice(0, 0..self.rows)?;
-        let embed = Embed { ids: &ids, out: &mut rows.stream, state: &b.state };
-        list.record(self.weights.embedding.call(embed))?;
+        list.record(self.weights.embedding.embed(&ids, &mut rows.stream, &b.state))?;
         for (n, layer) in self.weights.layers.iter().enumerate() {
             let last = n + 1 == self.weights.layers.len();
             self.normed(&mut list, &mut rows, &layer.attention_norm, &layer.reads())?;
@@ -90,12 +87,12 @@ impl Chunk<'_> {
     fn normed(
         &self,
         list: &mut CommandList,
-        rows: &mut Rows,
+        rows: &mut Views,
         norm: &Vector,
         readers: &[&Matrix],
     ) -> Result<(), Error> {
         let eps = self.config.norm_eps;
-        list.record(norm.call(Norm { x: &rows.stream, out: &mut rows.normed.dense, eps }))?;
+        list.record(norm.rms_norm(&rows.stream, &mut rows.normed.dense, eps))?;
         quantize(list, &mut rows.normed, readers)
     }
 
@@ -107,13 +104,10 @@ impl Chunk<'_> {
         linear: &Linear,
         out: &mut Tensor<f32, 2>,
     ) -> Result<(), Error> {
-        let blocks = x.quantized()?;
-        let x = operand(x, blocks.as_ref(), &linear.weight);
-        let call = match &linear.bias {
-            Some(bias) => linear.weight.call(ProjectBias { x, bias, out }),
-            None => linear.weight.call(Project { x, out }),
-        };
-        Ok(list.record(call)?)
+        Ok(list.record(match &linear.bias {
+            Some(bias) => linear.weight.project_bias(x.as_rows(), bias, out),
+            None => linear.weight.project(x.as_rows(), out),
+        })?)
     }
 
     /// Norms (where the model has them) and turns the heads of queries or keys, in place.
@@ -125,7 +119,7 @@ impl Chunk<'_> {
     ) -> Result<(), Error> {
         let state = &self.buffers.state;
         if let Some(norm) = norm {
-            list.record(norm.call(HeadNorm { x: heads, eps: self.config.norm_eps, state }))?;
+            list.record(norm.head_norm(heads, self.config.norm_eps, state))?;
         }
         let style = match self.config.rope.style {
             RopeStyle::Split => kernels::RopeStyle::Split,
@@ -140,7 +134,7 @@ impl Chunk<'_> {
         list: &mut CommandList,
         n: usize,
         layer: &Layer,
-        rows: &Rows,
+        rows: &Views,
     ) -> Result<(), Error> {
         let b = self.buffers;
         let heads = self.config.kv_heads;
@@ -163,7 +157,7 @@ impl Chunk<'_> {
         list: &mut CommandList,
         n: usize,
         layer: &Layer,
-        rows: &mut Rows,
+        rows: &mut Views,
     ) -> Result<(), Error> {
         let b = self.buffers;
         let mut queries = b.queries.slice(0, 0..self.rows)?;
@@ -192,9 +186,9 @@ impl Chunk<'_> {
 
     /// The last row of the stream and of what attention gave, where the rest of the last layer is
     /// wanted for it alone.
-    fn last_row(&self, list: &mut CommandList, rows: &Rows) -> Result<Rows, Error> {
+    fn last_row(&self, list: &mut CommandList, rows: &Views) -> Result<Views, Error> {
         let b = self.buffers;
-        let mut one = Rows {
+        let mut one = Views {
             stream: b.last_stream.share(),
             normed: b.normed.rows(1)?,
             attended: b.last_attended.rows(1)?,
@@ -213,7 +207,7 @@ impl Chunk<'_> {
         &self,
         list: &mut CommandList,
         layer: &Layer,
-        rows: &mut Rows,
+        rows: &mut Views,
     ) -> Result<(), Error> {
         quantize(list, &mut rows.attended, &[&layer.attention_output])?;
         add(list, &rows.attended, &layer.attention_output, &mut rows.stream)?;
@@ -224,37 +218,32 @@ impl Chunk<'_> {
     }
 
     /// `silu(h · gateᵀ) · (h · upᵀ)`.
-    fn gated(&self, list: &mut CommandList, layer: &Layer, rows: &mut Rows) -> Result<(), Error> {
-        let blocks = rows.normed.quantized()?;
-        let x = operand(&rows.normed, blocks.as_ref(), &layer.gate);
-        let out = &mut rows.gated.dense;
+    fn gated(&self, list: &mut CommandList, layer: &Layer, rows: &mut Views) -> Result<(), Error> {
+        let x = rows.normed.as_rows();
         // One kernel does it all if both are stored alike.
-        let out = match layer.gate.call_pair(&layer.up, ProjectSwiglu { x, out }) {
-            Ok(call) => return Ok(list.record(call)?),
-            Err(ProjectSwiglu { out, .. }) => out,
-        };
-        let [height, width] = out.shape();
-        let mut gate = Tensor::zeros(self.device, [height, width])?;
-        let mut up = Tensor::zeros(self.device, [height, width])?;
-        list.record(layer.gate.call(Project { x, out: &mut gate }))?;
-        let x = operand(&rows.normed, blocks.as_ref(), &layer.up);
-        list.record(layer.up.call(Project { x, out: &mut up }))?;
-        Ok(list.record(kernels::swiglu(&gate, &up, out))?)
+        if let Some(call) = layer.gate.project_swiglu(&layer.up, x, &mut rows.gated.dense) {
+            return Ok(list.record(call)?);
+        }
+        let shape = rows.gated.dense.shape();
+        let mut gate = Tensor::zeros(self.device, shape)?;
+        let mut up = Tensor::zeros(self.device, shape)?;
+        list.record(layer.gate.project(x, &mut gate))?;
+        list.record(layer.up.project(x, &mut up))?;
+        Ok(list.record(kernels::swiglu(&gate, &up, &mut rows.gated.dense))?)
     }
 
     /// The final norm and the logits.
-    fn output(&self, list: &mut CommandList, rows: &mut Rows) -> Result<(), Error> {
+    fn output(&self, list: &mut CommandList, rows: &mut Views) -> Result<(), Error> {
         let b = self.buffers;
         let output = self.weights.output.as_ref().unwrap_or(&self.weights.embedding);
         self.normed(list, rows, &self.weights.output_norm, &[output])?;
-        let blocks = rows.normed.quantized()?;
-        let x = operand(&rows.normed, blocks.as_ref(), output);
+        let x = rows.normed.as_rows();
         let mut logits = b.logits.share();
         match &self.every_row {
-            None => list.record(output.call(Project { x, out: &mut logits }))?,
+            None => list.record(output.project(x, &mut logits))?,
             Some(every_row) => {
                 let mut every_row = every_row.share();
-                list.record(output.call(Project { x, out: &mut every_row }))?;
+                list.record(output.project(x, &mut every_row))?;
                 list.record(kernels::embedding(&b.last, &every_row, &mut logits))?;
             }
         }
@@ -262,25 +251,12 @@ impl Chunk<'_> {
     }
 }
 
-/// The rows as `weights` read them: quantized if they are packed and the rows are.
-fn operand<'c>(
-    x: &'c Operand,
-    blocks: Option<&'c Tensor<Q8_0, 2>>,
-    weights: &Matrix,
-) -> uses::Rows<'c> {
-    match blocks {
-        Some(blocks) if weights.is_packed() => uses::Rows::Blocks(blocks),
-        _ => uses::Rows::Dense(&x.dense),
-    }
-}
-
-/// Quantizes the rows, if activations are quantized and one of `readers` is packed.
+/// Quantizes the rows, if there is room for it and one of `readers` takes them so.
 fn quantize(list: &mut CommandList, x: &mut Operand, readers: &[&Matrix]) -> Result<(), Error> {
-    let Operand { dense, blocks } = x;
-    if let Some(blocks) = blocks
-        && readers.iter().any(|w| w.is_packed())
+    if let Some(quantized) = &mut x.quantized
+        && readers.iter().any(|w| w.is_blocks())
     {
-        list.record(kernels::quantize_q8(dense, blocks))?;
+        list.record(kernels::quantize_q8(&x.dense, &mut quantized.bytes))?;
     }
     Ok(())
 }
@@ -292,7 +268,5 @@ fn add(
     weights: &Matrix,
     out: &mut Tensor<f32, 2>,
 ) -> Result<(), Error> {
-    let blocks = x.quantized()?;
-    let x = operand(x, blocks.as_ref(), weights);
-    Ok(list.record(weights.call(ProjectAdd { x, out }))?)
+    Ok(list.record(weights.project_add(x.as_rows(), out))?)
 }

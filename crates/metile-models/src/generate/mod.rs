@@ -105,16 +105,20 @@ struct Output<'a> {
     stop: StopStrings,
     text: String,
     on_text: &'a mut dyn FnMut(&str) -> ControlFlow<()>,
+    /// Whether the caller wants no more.
+    closed: bool,
 }
 
 impl Output<'_> {
     /// Hands `text` on; breaks if the caller wants no more.
     fn emit(&mut self, text: &str) -> ControlFlow<Finish> {
-        if text.is_empty() {
+        if text.is_empty() || self.closed {
             return ControlFlow::Continue(());
         }
         self.text.push_str(text);
-        (self.on_text)(text).map_break(|()| Finish::Cancelled)
+        let answer = (self.on_text)(text);
+        self.closed = answer.is_break();
+        answer.map_break(|()| Finish::Cancelled)
     }
 
     fn pass(&mut self, text: Option<String>) -> ControlFlow<Finish> {
@@ -122,6 +126,7 @@ impl Output<'_> {
         match self.stop.push(&text) {
             Passed::Text(text) => self.emit(&text),
             Passed::Stopped(before) => {
+                self.stream = None;
                 self.emit(&before)?;
                 ControlFlow::Break(Finish::Stop)
             }
@@ -142,6 +147,31 @@ impl Output<'_> {
     }
 }
 
+/// How the next token is chosen: on the device where the highest logit wins, else on the host.
+enum Chooser {
+    Highest,
+    Drawn(Box<Sampler>),
+}
+
+impl Chooser {
+    fn new(settings: &Settings) -> Result<Chooser, decoder::Error> {
+        // Made in any case, because it refuses settings that make no sense.
+        let sampler = Sampler::new(*settings)?;
+        let greedy = settings.temperature == 0.0 && settings.repetition_penalty == 1.0;
+        Ok(if greedy { Chooser::Highest } else { Chooser::Drawn(Box::new(sampler)) })
+    }
+
+    /// The token after those in the model's cache.
+    fn next(&mut self, model: &Model) -> Result<u32, decoder::Error> {
+        match self {
+            Chooser::Highest => model.choice(),
+            Chooser::Drawn(sampler) => {
+                Ok(sampler.sample(&mut model.logits()?, model.cached())?)
+            }
+        }
+    }
+}
+
 /// Continues `request.prompt` on `model`, calling `on_text` with each piece of whole characters.
 /// Ends early, with what there is, once `cancelled` is set or `on_text` breaks. Without a tokenizer
 /// there are only ids.
@@ -158,33 +188,146 @@ pub fn generate(
     on_text: &mut dyn FnMut(&str) -> ControlFlow<()>,
 ) -> Result<Generation, decoder::Error> {
     check(model, tokenizer, request)?;
-    let mut chooser = Chooser::new(&request.sampling)?;
-    let mut output = Output {
-        stream: tokenizer.map(Tokenizer::stream),
-        stop: StopStrings::new(&request.stop),
-        text: String::new(),
-        on_text,
-    };
-    let mut made = Generation {
+    let mut run = Run {
+        model,
+        request,
+        cancelled,
+        chooser: Chooser::new(&request.sampling)?,
+        output: Output {
+            stream: tokenizer.map(Tokenizer::stream),
+            stop: StopStrings::new(&request.stop),
+            text: String::new(),
+            on_text,
+            closed: false,
+        },
         ids: Vec::new(),
-        text: None,
-        finish: Finish::Length,
         times: Times::default(),
         logits: request.every_logit.then(Vec::new),
     };
-    let finish = match prefill(model, request, cancelled, &mut made)? {
+    let start = Instant::now();
+    let mut finish = match run.prefill()? {
         ControlFlow::Break(finish) => finish,
-        ControlFlow::Continue(start) => {
-            decode(model, request, cancelled, &mut chooser, &mut output, &mut made, start)?
-        }
+        ControlFlow::Continue(()) => run.decode(start)?,
     };
-    made.finish = finish;
-    // A stop string cut the text; anything else lets out what was held back.
-    if finish != Finish::Stop || !output.stop.is_met() {
-        if let ControlFlow::Break(finish) = output.finish() {
-            made.finish = finish;
-        }
+    if let ControlFlow::Break(other) = run.output.finish() {
+        finish = other;
     }
-    made.text = tokenizer.map(|_| output.text);
-    Ok(made)
+    let Run { output, ids, times, logits, .. } = run;
+    let text = tokenizer.map(|_| output.text);
+    Ok(Generation { ids, text, finish, times, logits })
+}
+
+fn check(
+    model: &Model,
+    tokenizer: Option<&Tokenizer>,
+    request: &Request,
+) -> Result<(), decoder::Error> {
+    let (prompt, context) = (request.prompt.len(), model.options().context);
+    if prompt == 0 {
+        return Err(decoder::Error::NoPrompt);
+    }
+    let asked = request.max_tokens.unwrap_or(1);
+    if prompt.saturating_add(asked) > context {
+        return Err(decoder::Error::Context { prompt, asked, context });
+    }
+    if tokenizer.is_none() && !request.stop.is_empty() {
+        let problem = "stop strings need a tokenizer, and the checkpoint has none".to_owned();
+        return Err(decoder::Error::Option(problem));
+    }
+    model.check_ids(&request.prompt)
+}
+
+/// A generation under way.
+struct Run<'a> {
+    model: &'a mut Model,
+    request: &'a Request,
+    cancelled: &'a AtomicBool,
+    chooser: Chooser,
+    output: Output<'a>,
+    ids: Vec<u32>,
+    times: Times,
+    logits: Option<Vec<Vec<f32>>>,
+}
+
+impl Run<'_> {
+    fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
+    /// Reads the prompt, chunk by chunk. The last token is read in any case: its logits are wanted.
+    fn prefill(&mut self) -> Result<ControlFlow<Finish>, decoder::Error> {
+        let prompt = &self.request.prompt;
+        let same = match self.logits {
+            Some(_) => 0,
+            None => self.model.cached().iter().zip(prompt).take_while(|(a, b)| a == b).count(),
+        };
+        let reused = same.min(prompt.len() - 1);
+        self.model.keep(reused);
+        let rest = &prompt[reused..];
+        self.times.reused_tokens = reused;
+        let start = Instant::now();
+        self.model.ready_for(rest.len(), self.logits.is_some())?;
+        self.times.record = start.elapsed();
+        let start = Instant::now();
+        let mut chunks = rest.chunks(self.model.options().chunk).peekable();
+        while let Some(chunk) = chunks.next() {
+            if self.is_cancelled() {
+                return Ok(ControlFlow::Break(Finish::Cancelled));
+            }
+            let wanted = match (&self.logits, chunks.peek()) {
+                (Some(_), _) => Logits::All,
+                (None, Some(_)) => Logits::None,
+                (None, None) => Logits::Last,
+            };
+            self.model.extend(chunk, wanted)?;
+            if let Some(logits) = &mut self.logits {
+                logits.extend(self.model.logits_of_chunk(chunk.len())?);
+            }
+            self.times.prefill_tokens += chunk.len();
+            self.times.prefill = start.elapsed();
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Generates token after token, until something ends it.
+    fn decode(&mut self, start: Instant) -> Result<Finish, decoder::Error> {
+        let most = self.request.max_tokens.unwrap_or(usize::MAX);
+        let mut first = None;
+        while self.ids.len() < most {
+            if self.is_cancelled() {
+                return Ok(Finish::Cancelled);
+            }
+            if let Some(&id) = self.ids.last() {
+                self.step(id)?;
+            }
+            let id = self.chooser.next(self.model)?;
+            self.ids.push(id);
+            match first {
+                None => {
+                    first = Some(Instant::now());
+                    self.times.first_token = Some(start.elapsed() - self.times.record);
+                }
+                Some(first) => {
+                    self.times.decode_tokens += 1;
+                    self.times.decode = first.elapsed();
+                }
+            }
+            if !self.request.ignore_end && self.model.config().end_ids.contains(&id) {
+                return Ok(Finish::Stop);
+            }
+            if let ControlFlow::Break(finish) = self.output.push(id) {
+                return Ok(finish);
+            }
+        }
+        Ok(Finish::Length)
+    }
+
+    fn step(&mut self, id: u32) -> Result<(), decoder::Error> {
+        let context = self.model.options().context;
+        if self.model.cached().len() >= context {
+            let (prompt, generated) = (self.request.prompt.len(), self.ids.len());
+            return Err(decoder::Error::Full { prompt, generated, context });
+        }
+        self.model.extend(&[id], Logits::Last)
+    }
 }
