@@ -1,0 +1,154 @@
+//! `x · wᵀ` for a few rows of `x` and a `w` whose rows are contiguous: `w` streams through once.
+
+use super::operand::Element;
+use super::small::{Few, Targets};
+use crate::Level;
+use crate::lanes::{self, LANES, Lanes, Work};
+
+/// Rows of contiguous elements.
+#[derive(Clone, Copy)]
+pub(super) struct Matrix<E> {
+    pub(super) base: *const E,
+    pub(super) stride: isize,
+    pub(super) rows: usize,
+}
+
+/// Rows of `x` that one pass over `w` serves.
+const GROUP: usize = 6;
+/// Rows of `w` that stay in the cache while several groups of `x` go over them.
+const REUSED: usize = 24;
+/// Bytes ahead of the reads that a row is asked for.
+const AHEAD: usize = 768;
+
+/// Adds the product over `k` elements to `targets`.
+///
+/// # Safety
+/// `x` and `w` have `k` elements in each row, `targets` the results' places; the machine has `level`.
+pub(super) unsafe fn multiply<E: Element>(
+    level: Level,
+    k: usize,
+    x: Few,
+    w: Matrix<E>,
+    targets: Targets,
+) {
+    let groups = x.rows.div_ceil(GROUP);
+    let size = x.rows.div_ceil(groups.max(1));
+    let step = if groups > 1 { REUSED } else { w.rows.max(1) };
+    for first in (0..w.rows).step_by(step) {
+        let last = w.rows.min(first + step);
+        for row in (0..x.rows).step_by(size) {
+            let part = Part { k, x, row, w, first, last, targets };
+            // SAFETY: passed on to the caller.
+            unsafe {
+                match size.min(x.rows - row) {
+                    1 => lanes::run(level, Block::<E, 1, 8>(part)),
+                    2 => lanes::run(level, Block::<E, 2, 4>(part)),
+                    3 => lanes::run(level, Block::<E, 3, 4>(part)),
+                    4 => lanes::run(level, Block::<E, 4, 3>(part)),
+                    5 => lanes::run(level, Block::<E, 5, 2>(part)),
+                    _ => lanes::run(level, Block::<E, 6, 2>(part)),
+                }
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Part<E> {
+    k: usize,
+    x: Few,
+    row: usize,
+    w: Matrix<E>,
+    first: usize,
+    last: usize,
+    targets: Targets,
+}
+
+/// `R` rows of `x` from `row` on times rows `first..last` of `w`, `C` at a time.
+struct Block<E, const R: usize, const C: usize>(Part<E>);
+
+impl<E: Element, const R: usize, const C: usize> Work for Block<E, R, C> {
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let part = self.0;
+        let mut at = part.first;
+        // SAFETY: rows `at..at + C` are below `last`.
+        unsafe {
+            while at + C <= part.last {
+                several::<L, E, R, C>(&part, at);
+                at += C;
+            }
+            while at < part.last {
+                several::<L, E, R, 1>(&part, at);
+                at += 1;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn several<L: Lanes, E: Element, const R: usize, const C: usize>(part: &Part<E>, at: usize) {
+    let k = part.k;
+    let x = part.x.base.wrapping_add(part.row * part.x.stride);
+    let w: [*const E; C] =
+        std::array::from_fn(|c| part.w.base.wrapping_offset((at + c) as isize * part.w.stride));
+    let whole = k / LANES * LANES;
+    // SAFETY: rows of `x` and `w` have `k` elements; targets are the results' places.
+    unsafe {
+        let mut acc = [[L::splat(0.0); C]; R];
+        let line = 64 / E::BYTES;
+        let lines = k / line * line;
+        let mut i = 0;
+        while i < lines {
+            for c in 0..C {
+                L::prefetch(w[c].cast::<u8>().wrapping_add(i * E::BYTES + AHEAD));
+            }
+            for j in 0..line / LANES {
+                accumulate(&mut acc, x, part.x.stride, &w, i + j * LANES);
+            }
+            i += line;
+        }
+        while i < whole {
+            accumulate(&mut acc, x, part.x.stride, &w, i);
+            i += LANES;
+        }
+        if whole < k {
+            for r in 0..R {
+                let xv = L::load_first(x.add(r * part.x.stride + whole), k - whole);
+                for c in 0..C {
+                    acc[r][c] = xv.mul_add(E::load_first(w[c].add(whole), k - whole), acc[r][c]);
+                }
+            }
+        }
+        for r in 0..R {
+            for c in 0..C {
+                *part.targets.at(part.row + r, at + c) += acc[r][c].sum();
+            }
+        }
+    }
+}
+
+/// Eight elements from `i` on of every row, into the sums.
+#[inline(always)]
+unsafe fn accumulate<L: Lanes, E: Element, const R: usize, const C: usize>(
+    acc: &mut [[L; C]; R],
+    x: *const f32,
+    x_stride: usize,
+    w: &[*const E; C],
+    i: usize,
+) {
+    // SAFETY: rows of `x` and `w` have 8 elements from `i` on.
+    unsafe {
+        let mut v = [L::splat(0.0); C];
+        for c in 0..C {
+            v[c] = E::load(w[c].add(i));
+        }
+        for r in 0..R {
+            let xv = L::load(x.add(r * x_stride + i));
+            for c in 0..C {
+                acc[r][c] = xv.mul_add(v[c], acc[r][c]);
+            }
+        }
+    }
+}
