@@ -19,6 +19,7 @@ fn better(so_far: (Tile<f32>, Tile<i64>), v: Tile<f32>, start: i64) -> (Tile<f32
 #[kernel]
 pub fn argmax_row<X: Float, const BLOCK: usize>(x: &Tensor<X, 2>, id: &mut Tensor<i64, 1>) {
     let row = program_id(0);
+    assert!(id.dim(0) == x.dim(0), "id has an element for each row of x");
     let mut best = (f32::NEG_INFINITY, 0usize);
     for start in tiles(x.dim(1), BLOCK) {
         let v = x.load_or((row, start + arange(BLOCK)), f32::NEG_INFINITY).to_f32();
@@ -48,6 +49,7 @@ pub fn argmax_parts_blocks<X: Float, const BLOCK: usize>(
     at: &mut Tensor<i64, 2>,
 ) {
     let (part, row) = (program_id(0), program_id(1));
+    assert!(best.dim(0) == x.dim(0), "the buffers have a row for each row of x");
     let n = x.dim(1);
     let parts = best.dim(1);
     let span = (n + parts - 1) / parts;
@@ -72,7 +74,10 @@ pub fn argmax_merge_parts<const PARTS: usize>(
     id: &mut Tensor<i64, 1>,
 ) {
     let row = program_id(0);
-    assert!(best.dim(1) <= PARTS, "the parts fit a tile");
+    assert!(
+        best.dim(1) <= PARTS && id.dim(0) == best.dim(0),
+        "id has an element for each row, and the parts fit a tile"
+    );
     let winner = best.load_or((row, arange(PARTS)), f32::NEG_INFINITY).argmax();
     id.store(row, at.load((row, winner)));
 }

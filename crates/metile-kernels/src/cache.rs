@@ -14,8 +14,10 @@ pub fn kv_write_rows<C: Float, const ROWS: usize, const BLOCK: usize>(
     state: &Tensor<i64, 1>,
 ) {
     let (head, first) = (program_id(0), program_id(1) * ROWS);
-    assert!(x.dim(2) <= BLOCK && cache.dim(2) == x.dim(2), "heads are alike and fit a tile");
-    assert!(x.dim(1) == cache.dim(0), "x has the cache's heads");
+    assert!(
+        x.dim(2) <= BLOCK && cache.dim(2) == x.dim(2) && x.dim(1) == cache.dim(0),
+        "x has the cache's heads, at most as wide as a tile"
+    );
     // The slots of this chunk, as far as the cache has them.
     let slots = cache.pick(0, head).narrow(0, state.load(0), min(state.load(1), x.dim(0)));
     slots.store_tile((first, 0), x.pick(1, head).load_tile((first, 0), [ROWS, BLOCK]));

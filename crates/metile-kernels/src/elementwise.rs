@@ -3,6 +3,7 @@
 //! Tensors are matrices; a vector is a matrix of one row.
 
 use crate::activation::{Pointwise, silu};
+use crate::shapes::alike;
 use metile::KernelCall;
 use metile::prelude::*;
 
@@ -49,6 +50,7 @@ pub fn map_tiles<T: Float, F: Pointwise, const ROWS: usize, const BLOCK: usize>(
     x: &Tensor<T, 2>,
     out: &mut Tensor<T, 2>,
 ) {
+    assert!(alike(x, out), "out has x's shape");
     let at = (program_id(1) * ROWS, program_id(0) * BLOCK);
     out.store_tile(at, F::apply(x.load_tile(at, [ROWS, BLOCK]).to_f32()));
 }
@@ -60,6 +62,7 @@ pub fn combine_tiles<T: Float, F: Combine, const ROWS: usize, const BLOCK: usize
     y: &Tensor<T, 2>,
     out: &mut Tensor<T, 2>,
 ) {
+    assert!(alike(x, out) && alike(y, out), "y and out have x's shape");
     let at = (program_id(1) * ROWS, program_id(0) * BLOCK);
     let (a, b) = (x.load_tile(at, [ROWS, BLOCK]), y.load_tile(at, [ROWS, BLOCK]));
     out.store_tile(at, F::apply(a.to_f32(), b.to_f32()));
@@ -72,6 +75,7 @@ pub fn scale_tiles<T: Float, const ROWS: usize, const BLOCK: usize>(
     out: &mut Tensor<T, 2>,
     factor: f32,
 ) {
+    assert!(alike(x, out), "out has x's shape");
     let at = (program_id(1) * ROWS, program_id(0) * BLOCK);
     out.store_tile(at, x.load_tile(at, [ROWS, BLOCK]) * factor);
 }

@@ -15,7 +15,10 @@ pub fn embed_rows<W: Weight, const BLOCK: usize>(
     state: &Tensor<i64, 1>,
 ) {
     let row = program_id(1);
-    assert!(out.dim(1) == table.dim(1), "out is as wide as the table");
+    assert!(
+        out.dim(1) == table.dim(1) && out.dim(0) == ids.dim(0),
+        "out has a row for each id, as wide as the table"
+    );
     if row < state.load(1) {
         let at = program_id(0) * BLOCK + arange(BLOCK);
         out.store((row, at), table.load((ids.load(row), at)).to_f32());
@@ -47,7 +50,10 @@ pub fn embedding_rows<W: Weight, O: Float, const BLOCK: usize>(
     out: &mut Tensor<O, 2>,
 ) {
     let row = program_id(1);
-    assert!(out.dim(1) == table.dim(1), "out is as wide as the table");
+    assert!(
+        out.dim(1) == table.dim(1) && out.dim(0) == ids.dim(0),
+        "out has a row for each id, as wide as the table"
+    );
     let at = program_id(0) * BLOCK + arange(BLOCK);
     out.store((row, at), table.load((ids.load(row), at)));
 }

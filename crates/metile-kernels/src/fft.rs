@@ -3,6 +3,7 @@
 //! Complex numbers are two planes, real and imaginary parts. The algorithm is Stockham's: log₂ n steps that
 //! each leave their results in order (Cochran et al., 1967), within one tile.
 
+use crate::shapes::alike;
 use metile::prelude::*;
 use metile::{KernelCall, TensorError};
 use std::f64::consts::TAU;
@@ -24,11 +25,16 @@ pub fn fft_row<T: Float, const INVERSE: bool, const N: usize>(
     out_im: &mut Tensor<T, 2>,
 ) {
     assert!(N.is_power_of_two(), "the length is a power of two");
+    let turns = (N / 2).max(1);
     assert!(
-        re.dim(1) == N && im.dim(1) == N,
-        "rows have a power of two of elements, 16384 at most"
+        re.dim(1) == N
+            && alike(re, out_re)
+            && alike(im, out_im)
+            && alike(re, out_im)
+            && cosine.dim(0) == turns
+            && sine.dim(0) == turns,
+        "the planes have one shape, rows of a power of two up to 16384, and tables of that length"
     );
-    assert!(cosine.dim(0) * 2 >= N && sine.dim(0) * 2 >= N, "the tables are of the rows' length");
     let at = (program_id(0), arange(N));
     let mut a = re.load(at).to_f32();
     let mut b = im.load(at).to_f32();

@@ -29,6 +29,7 @@
 //! ```
 
 use crate::activation::{Identity, Pointwise};
+use crate::shapes::{alike, multiplies};
 use metile::KernelCall;
 use metile::prelude::*;
 
@@ -40,7 +41,6 @@ fn product<T: Float, const BM: usize, const BN: usize, const BK: usize>(
     row: i64,
     col: i64,
 ) -> Tile<f32> {
-    assert!(a.dim(1) == b.dim(0), "a has as many columns as b has rows");
     let mut acc = zeros::<f32, 2>([BM, BN]);
     for k in tiles(a.dim(1), BK) {
         acc = dot_add(a.load_tile((row, k), [BM, BK]), b.load_tile((k, col), [BK, BN]), acc);
@@ -58,6 +58,7 @@ pub fn gemm_tiles<T: Float, F: Pointwise, const BM: usize, const BN: usize, cons
     out: &mut Tensor<T, 2>,
     scale: f32,
 ) {
+    assert!(multiplies(a, b, out), "a is [m, k], b is [k, n], out is [m, n]");
     let (row, col) = (program_id(1) * BM, program_id(0) * BN);
     let acc = product::<T, BM, BN, BK>(a, b, row, col);
     out.store_tile((row, col), F::apply(acc * scale));
@@ -78,6 +79,10 @@ pub fn gemm_bias_tiles<
     out: &mut Tensor<T, 2>,
     scale: f32,
 ) {
+    assert!(
+        multiplies(a, b, out) && bias.dim(0) == out.dim(1),
+        "a is [m, k], b is [k, n], bias is [n], out is [m, n]"
+    );
     let (row, col) = (program_id(1) * BM, program_id(0) * BN);
     let acc = product::<T, BM, BN, BK>(a, b, row, col);
     let y = acc * scale + bias.load(col + arange(BN)).expand(0);
@@ -99,6 +104,10 @@ pub fn gemm_residual_tiles<
     out: &mut Tensor<T, 2>,
     scale: f32,
 ) {
+    assert!(
+        multiplies(a, b, out) && alike(residual, out),
+        "a is [m, k], b is [k, n], residual and out are [m, n]"
+    );
     let (row, col) = (program_id(1) * BM, program_id(0) * BN);
     let acc = product::<T, BM, BN, BK>(a, b, row, col);
     let y = residual.load_tile((row, col), [BM, BN]) + F::apply(acc * scale);
@@ -115,7 +124,14 @@ pub fn batched_gemm_tiles<T: Float, const BM: usize, const BN: usize, const BK: 
     out: &mut Tensor<T, 3>,
 ) {
     let (row, col, item) = (program_id(1) * BM, program_id(0) * BN, program_id(2));
-    assert!(a.dim(0) == b.dim(0), "a and b have as many matrices");
+    assert!(
+        a.dim(0) == b.dim(0)
+            && a.dim(0) == out.dim(0)
+            && a.dim(2) == b.dim(1)
+            && a.dim(1) == out.dim(1)
+            && b.dim(2) == out.dim(2),
+        "a is [batch, m, k], b is [batch, k, n], out is [batch, m, n]"
+    );
     let acc = product::<T, BM, BN, BK>(a.pick(0, item), b.pick(0, item), row, col);
     out.pick(0, item).store_tile((row, col), acc);
 }

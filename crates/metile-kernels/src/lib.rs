@@ -41,6 +41,7 @@ pub mod quantize;
 pub mod reduce;
 pub mod registry;
 pub mod rope;
+mod shapes;
 pub mod softmax;
 pub mod suite;
 pub mod transpose;

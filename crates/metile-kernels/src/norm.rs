@@ -3,6 +3,7 @@
 //! Three forms of each: `_row`, a row as one tile, read once and kept; `_rows`, several narrow rows
 //! as one tile; `_looped`, rows of any width, read twice. A row of width 0 stores nothing.
 
+use crate::shapes::alike;
 use metile::KernelCall;
 use metile::prelude::*;
 
@@ -18,7 +19,10 @@ pub fn rms_norm_row<X: Float, N: Float, const BLOCK: usize>(
 ) {
     let row = program_id(0);
     let cols = x.dim(1);
-    assert!(cols <= BLOCK && weight.dim(0) == cols, "a row fits a tile and has a weight for each");
+    assert!(
+        cols <= BLOCK && alike(x, out) && weight.dim(0) == cols,
+        "out has x's shape, weight its columns, and a row fits a tile"
+    );
     let lane = arange(BLOCK);
     let v = x.load((row, lane)).to_f32();
     let scale = rsqrt((v * v).sum() / cols.to_f32() + eps);
@@ -35,7 +39,10 @@ pub fn rms_norm_rows<X: Float, N: Float, const ROWS: usize, const BLOCK: usize>(
 ) {
     let first = program_id(0) * ROWS;
     let cols = x.dim(1);
-    assert!(cols <= BLOCK && weight.dim(0) == cols, "a row fits a tile and has a weight for each");
+    assert!(
+        cols <= BLOCK && alike(x, out) && weight.dim(0) == cols,
+        "out has x's shape, weight its columns, and a row fits a tile"
+    );
     let v = x.load_tile((first, 0), [ROWS, BLOCK]).to_f32();
     let scale = rsqrt((v * v).sum_along(1) / cols.to_f32() + eps);
     out.store_tile((first, 0), v * scale.expand(1) * weight.load(arange(BLOCK)).expand(0));
@@ -51,7 +58,7 @@ pub fn rms_norm_looped<X: Float, N: Float, const BLOCK: usize>(
 ) {
     let row = program_id(0);
     let cols = x.dim(1);
-    assert!(weight.dim(0) == cols, "a row has a weight for each element");
+    assert!(alike(x, out) && weight.dim(0) == cols, "out has x's shape, weight its columns");
     let mut squares = 0.0;
     for start in tiles(cols, BLOCK) {
         let v = x.load((row, start + arange(BLOCK)));
@@ -97,7 +104,10 @@ pub fn add_rms_norm_row<N: Float, const BLOCK: usize>(
 ) {
     let row = program_id(0);
     let cols = x.dim(1);
-    assert!(cols <= BLOCK && weight.dim(0) == cols, "a row fits a tile and has a weight for each");
+    assert!(
+        cols <= BLOCK && alike(delta, out) && alike(delta, x) && weight.dim(0) == cols,
+        "delta and out have x's shape, weight its columns, and a row fits a tile"
+    );
     let at = (row, arange(BLOCK));
     let v = x.load(at) + delta.load(at);
     x.store(at, v);
@@ -116,7 +126,10 @@ pub fn add_rms_norm_looped<N: Float, const BLOCK: usize>(
 ) {
     let row = program_id(0);
     let cols = x.dim(1);
-    assert!(weight.dim(0) == cols, "a row has a weight for each element");
+    assert!(
+        alike(delta, out) && alike(delta, x) && weight.dim(0) == cols,
+        "delta and out have x's shape, weight its columns"
+    );
     let mut squares = 0.0;
     for start in tiles(cols, BLOCK) {
         let at = (row, start + arange(BLOCK));
@@ -206,8 +219,10 @@ pub fn layer_norm_row<X: Float, N: Float, const BLOCK: usize>(
 ) {
     let row = program_id(0);
     let cols = x.dim(1);
-    assert!(cols <= BLOCK && weight.dim(0) == cols, "a row fits a tile and has a weight for each");
-    assert!(bias.dim(0) == cols, "a row has a bias for each element");
+    assert!(
+        cols <= BLOCK && alike(x, out) && weight.dim(0) == cols && bias.dim(0) == cols,
+        "out has x's shape, weight and bias its columns, and a row fits a tile"
+    );
     let n = cols.to_f32();
     let lane = arange(BLOCK);
     let v = x.load((row, lane)).to_f32();
@@ -228,8 +243,10 @@ pub fn layer_norm_rows<X: Float, N: Float, const ROWS: usize, const BLOCK: usize
 ) {
     let first = program_id(0) * ROWS;
     let cols = x.dim(1);
-    assert!(cols <= BLOCK && weight.dim(0) == cols, "a row fits a tile and has a weight for each");
-    assert!(bias.dim(0) == cols, "a row has a bias for each element");
+    assert!(
+        cols <= BLOCK && alike(x, out) && weight.dim(0) == cols && bias.dim(0) == cols,
+        "out has x's shape, weight and bias its columns, and a row fits a tile"
+    );
     let n = cols.to_f32();
     let lane = arange(BLOCK);
     let v = x.load_tile((first, 0), [ROWS, BLOCK]).to_f32();
@@ -251,7 +268,10 @@ pub fn layer_norm_looped<X: Float, N: Float, const BLOCK: usize>(
 ) {
     let row = program_id(0);
     let cols = x.dim(1);
-    assert!(weight.dim(0) == cols && bias.dim(0) == cols, "a row has a weight and a bias for each");
+    assert!(
+        alike(x, out) && weight.dim(0) == cols && bias.dim(0) == cols,
+        "out has x's shape, weight and bias its columns"
+    );
     let n = cols.to_f32();
     let mut sum = 0.0;
     for start in tiles(cols, BLOCK) {

@@ -3,6 +3,7 @@
 //! Activations are `f32`, or `Q8_0` blocks made by [`quantize_q8`](crate::quantize::quantize_q8).
 
 use crate::activation::silu;
+use crate::shapes::projects;
 use metile::KernelCall;
 use metile::prelude::*;
 
@@ -14,7 +15,6 @@ fn rows_by_rows<A: Weight, W: Weight, const BM: usize, const BN: usize, const BK
     row: i64,
     col: i64,
 ) -> Tile<f32> {
-    assert!(x.dim(1) == w.dim(1), "x and w have as many columns");
     let mut acc = zeros::<f32, 2>([BM, BN]);
     for k in tiles(x.dim(1), BK) {
         let left = x.load_tile((row, k), [BM, BK]).to_f32();
@@ -34,6 +34,7 @@ pub fn project_tiles<A: Weight, W: Weight, const BM: usize, const BN: usize, con
     w: &Tensor<W, 2>,
     out: &mut Tensor<f32, 2>,
 ) {
+    assert!(projects(x, w, out), "x is [rows, k], w is [n, k], out is [rows, n]");
     let (row, col) = (program_id(1) * BM, program_id(0) * BN);
     out.store_tile((row, col), rows_by_rows::<A, W, BM, BN, BK>(x, w, row, col));
 }
@@ -53,6 +54,10 @@ pub fn project_bias_tiles<
     bias: &Tensor<B, 1>,
     out: &mut Tensor<f32, 2>,
 ) {
+    assert!(
+        projects(x, w, out) && bias.dim(0) == out.dim(1),
+        "x is [rows, k], w is [n, k], bias is [n], out is [rows, n]"
+    );
     let (row, col) = (program_id(1) * BM, program_id(0) * BN);
     let product = rows_by_rows::<A, W, BM, BN, BK>(x, w, row, col);
     out.store_tile((row, col), product + bias.load(col + arange(BN)).expand(0));
@@ -71,6 +76,7 @@ pub fn project_add_tiles<
     w: &Tensor<W, 2>,
     out: &mut Tensor<f32, 2>,
 ) {
+    assert!(projects(x, w, out), "x is [rows, k], w is [n, k], out is [rows, n]");
     let (row, col) = (program_id(1) * BM, program_id(0) * BN);
     let product = rows_by_rows::<A, W, BM, BN, BK>(x, w, row, col);
     out.store_tile((row, col), out.load_tile((row, col), [BM, BN]) + product);
@@ -92,6 +98,10 @@ pub fn project_swiglu_tiles<
     up: &Tensor<W, 2>,
     out: &mut Tensor<f32, 2>,
 ) {
+    assert!(
+        projects(x, gate, out) && projects(x, up, out),
+        "x is [rows, k], gate and up are [n, k], out is [rows, n]"
+    );
     let (row, col) = (program_id(1) * BM, program_id(0) * BN);
     let gated = rows_by_rows::<A, W, BM, BN, BK>(x, gate, row, col);
     let linear = rows_by_rows::<A, W, BM, BN, BK>(x, up, row, col);

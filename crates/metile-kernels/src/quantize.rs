@@ -11,7 +11,11 @@ use metile::prelude::*;
 /// infinite. One program per row and BLOCK columns.
 #[kernel]
 pub fn quantize_q8_blocks<const BLOCK: usize>(x: &Tensor<f32, 2>, out: &mut Tensor<u8, 2>) {
-    assert!(x.dim(1) % 32 == 0 && out.dim(1) == x.dim(1) / 32 * 34, "out has 34 bytes for 32 of x");
+    let k = x.dim(1);
+    assert!(
+        k % 32 == 0 && out.dim(1) == k / 32 * 34 && out.dim(0) == x.dim(0),
+        "x is [rows, k] with k a multiple of 32, out is [rows, k/32 · 34]"
+    );
     let row = program_id(1);
     let first = program_id(0) * BLOCK;
     let v = x.load((row, first + arange(BLOCK))).reshape([BLOCK / 32, 32]);

@@ -68,6 +68,7 @@ pub fn reduce_row<T: Float, O: Float, F: Reduction, const BLOCK: usize>(
 ) {
     let row = program_id(0);
     let cols = x.dim(1);
+    assert!(out.dim(0) == x.dim(0), "out has an element for each row of x");
     let mut acc = F::EMPTY;
     for start in tiles(cols, BLOCK) {
         let v = x.load_or((row, start + arange(BLOCK)), F::EMPTY).to_f32();
@@ -83,7 +84,10 @@ pub fn reduce_rows<T: Float, O: Float, F: Reduction, const ROWS: usize, const BL
     out: &mut Tensor<O, 1>,
 ) {
     let first = program_id(0) * ROWS;
-    assert!(x.dim(1) <= BLOCK, "a row fits a tile");
+    assert!(
+        x.dim(1) <= BLOCK && out.dim(0) == x.dim(0),
+        "out has an element for each row of x, and a row fits a tile"
+    );
     let v = x.load_tile_or((first, 0), [ROWS, BLOCK], F::EMPTY).to_f32();
     out.store(first + arange(ROWS), F::finish(F::rows(v), x.dim(1).to_f32()));
 }

@@ -3,6 +3,7 @@
 //! A row of only −inf, and one with a NaN or +inf, gives NaN, as 0/0 and inf − inf do. A row of
 //! width 0 stores nothing.
 
+use crate::shapes::alike;
 use metile::KernelCall;
 use metile::prelude::*;
 
@@ -10,7 +11,7 @@ use metile::prelude::*;
 #[kernel]
 pub fn softmax_row<T: Float, const BLOCK: usize>(x: &Tensor<T, 2>, out: &mut Tensor<T, 2>) {
     let at = (program_id(0), arange(BLOCK));
-    assert!(x.dim(1) <= BLOCK, "a row fits a tile");
+    assert!(x.dim(1) <= BLOCK && alike(x, out), "out has x's shape, and a row fits a tile");
     let v = x.load_or(at, f32::NEG_INFINITY).to_f32();
     let e = exp(v - v.max());
     out.store(at, e / e.sum());
@@ -23,7 +24,7 @@ pub fn softmax_rows<T: Float, const ROWS: usize, const BLOCK: usize>(
     out: &mut Tensor<T, 2>,
 ) {
     let first = program_id(0) * ROWS;
-    assert!(x.dim(1) <= BLOCK, "a row fits a tile");
+    assert!(x.dim(1) <= BLOCK && alike(x, out), "out has x's shape, and a row fits a tile");
     let v = x.load_tile_or((first, 0), [ROWS, BLOCK], f32::NEG_INFINITY).to_f32();
     // Rows beyond the last are -inf alone, and are not stored.
     let e = exp(v - v.max_along(1).expand(1));
@@ -36,6 +37,7 @@ pub fn softmax_rows<T: Float, const ROWS: usize, const BLOCK: usize>(
 pub fn softmax_online<T: Float, const BLOCK: usize>(x: &Tensor<T, 2>, out: &mut Tensor<T, 2>) {
     let row = program_id(0);
     let cols = x.dim(1);
+    assert!(alike(x, out), "out has x's shape");
     let mut peak = f32::NEG_INFINITY;
     let mut total = 0.0;
     for start in tiles(cols, BLOCK) {

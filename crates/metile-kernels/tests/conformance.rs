@@ -5,7 +5,7 @@ use metile_kernels::suite::{self, Case, Outcome};
 
 /// The devices besides the interpreter, which goes first.
 fn devices() -> Vec<Device> {
-    vec![Device::interpreter()]
+    vec![Device::interpreter(), Device::cpu()]
 }
 
 fn failure(case: &Case, device: &Device, outcome: &Outcome) -> Option<String> {

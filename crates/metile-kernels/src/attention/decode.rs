@@ -1,6 +1,6 @@
 //! Attention of one new token, split over the keys: parts, then their merge.
 
-use super::see;
+use super::{one_cache, see};
 use metile::KernelCall;
 use metile::prelude::*;
 
@@ -25,7 +25,13 @@ pub fn decode_attention_part<C: Float, const GROUP: usize, const BK: usize, cons
 ) {
     let (kv, part) = (program_id(0), program_id(1));
     let group = q.dim(1) / keys.dim(0);
-    assert!(q.dim(2) <= D && q.dim(2) == keys.dim(2), "heads are alike and fit a tile");
+    assert!(
+        q.dim(2) <= D
+            && q.dim(2) == keys.dim(2)
+            && q.dim(1) == group * keys.dim(0)
+            && one_cache(keys, values),
+        "heads have the cache's width, at most that of a tile, and are a multiple of its heads"
+    );
     let offset = program_id(2) * GROUP;
     // The heads of this group that this program has, as views: lanes beyond them store nothing.
     let (first, count) = (kv * group + offset, min(group - offset, scalar(GROUP)));
@@ -67,8 +73,10 @@ pub fn decode_attention_join<const PARTS: usize, const D: usize>(
 ) {
     let head = program_id(0);
     let width = acc.dim(2);
-    assert!(width <= D && peak.dim(1) <= PARTS, "the parts and a head fit a tile");
-    assert!(out.dim(1) == peak.dim(0) * width, "out has a place for each head");
+    assert!(
+        width <= D && peak.dim(1) <= PARTS && out.dim(1) == peak.dim(0) * width,
+        "out is [1, heads · head_dim], and the parts and a head fit a tile"
+    );
     if state.load(1) > 0 {
         let at = (head, arange(PARTS));
         let peaks = peak.load_or(at, f32::NEG_INFINITY);

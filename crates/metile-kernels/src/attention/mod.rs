@@ -11,6 +11,12 @@ pub use prefill::*;
 
 use metile::prelude::*;
 
+/// Whether keys and values have one shape.
+#[kernel_fn]
+fn one_cache<C: Float>(keys: &Tensor<C, 3>, values: &Tensor<C, 3>) -> Tile<bool> {
+    keys.dim(0) == values.dim(0) && keys.dim(1) == values.dim(1) && keys.dim(2) == values.dim(2)
+}
+
 /// What an online softmax has seen of its rows: the largest score, the sum of e^(score − largest), and the
 /// values weighted so.
 pub(crate) type Seen = (Tile<f32>, Tile<f32>, Tile<f32>);

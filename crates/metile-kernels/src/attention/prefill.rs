@@ -1,6 +1,6 @@
 //! Attention of a chunk of new tokens, causal.
 
-use super::{normalized, see};
+use super::{normalized, one_cache, see};
 use metile::KernelCall;
 use metile::prelude::*;
 
@@ -30,8 +30,17 @@ pub fn prefill_attention_tiles<
     // Later rows see more keys: they start first, and the short programs fill the end.
     let (kv, first) = (program_id(0), (num_programs(1) - 1 - program_id(1)) * BQ);
     let (width, group) = (q.dim(2), q.dim(1) / keys.dim(0));
-    assert!(width <= D && width == keys.dim(2), "heads are alike and fit a tile");
-    assert!(out.dim(1) == q.dim(1) * width, "out has a place for each head");
+    assert!(
+        width <= D
+            && width == keys.dim(2)
+            && q.dim(1) == group * keys.dim(0)
+            && one_cache(keys, values),
+        "heads have the cache's width, at most that of a tile, and are a multiple of its heads"
+    );
+    assert!(
+        out.dim(0) == q.dim(0) && out.dim(1) == q.dim(1) * width,
+        "q is [rows, heads, head_dim], out is [rows, heads · head_dim]"
+    );
     if EXACT {
         assert!(width == D && group == GROUP, "heads and groups are those of the instance");
     }
