@@ -24,8 +24,10 @@ const FILE: &str = "chat_template.jinja";
 const GGUF_KEY: &str = "tokenizer.chat_template";
 /// The most bytes of a template.
 const LIMIT: u64 = 4 << 20;
-/// Instructions a template may take; a long conversation takes some ten thousand.
-const FUEL: u64 = 20_000_000;
+/// Instructions that a template may take, and as many more for each message. One message takes some
+/// hundred.
+const FUEL: u64 = 500_000;
+const MESSAGE_FUEL: u64 = 2_000;
 const ASSISTANT: &str = "assistant";
 
 /// One turn of a conversation.
@@ -70,7 +72,7 @@ impl ChatTemplate {
             Source::Gguf(header) => from_gguf(header)?,
             Source::HuggingFace(folder) => from_folder(folder)?,
         };
-        template.environment()?;
+        template.environment(0)?;
         Ok(template)
     }
 
@@ -96,7 +98,7 @@ impl ChatTemplate {
     /// # Errors
     /// If the template fails, or refuses the messages.
     pub fn render(&self, messages: &[Message], generation_prompt: bool) -> Result<String, Error> {
-        self.run(&self.environment()?, messages, generation_prompt)
+        self.run(&self.environment(messages.len())?, messages, generation_prompt)
     }
 
     /// The prompt's ids, as Transformers' `apply_chat_template` makes them: a token that begins texts
@@ -112,7 +114,7 @@ impl ChatTemplate {
         messages: &[Message],
         generation_prompt: bool,
     ) -> Result<Vec<u32>, Error> {
-        let environment = self.environment()?;
+        let environment = self.environment(messages.len())?;
         let run = |messages: &[Message]| self.run(&environment, messages, generation_prompt);
         let mut ids = Vec::new();
         if self.control_in_contents {
@@ -141,7 +143,8 @@ impl ChatTemplate {
     ) -> Result<String, Error> {
         if let Some(text) = messages.iter().find_map(|m| marks.unbreakable(&m.content)) {
             let problem = format!(
-                "a message holds the control token `{text}`, which is one character and cannot be told from text"
+                "a message holds the control token `{text}`, which is one character and \
+                 cannot be told from text"
             );
             return Err(self.fail(problem));
         }
@@ -193,8 +196,10 @@ impl ChatTemplate {
         }
     }
 
-    fn environment(&self) -> Result<Environment<'_>, Error> {
+    /// What the template runs in, with fuel for this many messages.
+    fn environment(&self, messages: usize) -> Result<Environment<'_>, Error> {
         let mut environment = Environment::new();
+        environment.set_fuel(Some(FUEL + MESSAGE_FUEL.saturating_mul(messages as u64)));
         // As Transformers sets its template engine up.
         let mut syntax = SyntaxConfig::builder();
         syntax.trim_blocks(true).lstrip_blocks(true);
@@ -203,7 +208,6 @@ impl ChatTemplate {
         environment.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
         environment
             .set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-        environment.set_fuel(Some(FUEL));
         environment.add_function("raise_exception", |message: String| {
             Err::<Value, _>(minijinja::Error::new(ErrorKind::InvalidOperation, message))
         });

@@ -56,7 +56,7 @@ pub(super) fn open_file(path: &Path) -> Result<(File, u64), Error> {
 fn open_gguf(path: &Path) -> Result<Checkpoint, Error> {
     let (file, length) = open_file(path)?;
     let header = gguf::Header::read(BufReader::new(&file), length, path)?;
-    let (config, notes) = config::from_gguf::read(&header)?;
+    let (config, notes) = ModelConfig::from_gguf(&header)?;
     let infos = header.tensors().iter().map(|tensor| TensorInfo {
         name: tensor.name.clone(),
         format: tensor.format,
@@ -155,8 +155,12 @@ fn assign(
 
 fn missing(config: &ModelConfig, role: Role) -> String {
     match role {
-        Role::Output => "it is missing, and the configuration does not say that the embedding is the output projection (`tie_word_embeddings`)".to_owned(),
-        _ => format!("it is missing; a {} decoder of {} layers has it", config.family, config.layers),
+        Role::Output => "it is missing, and the configuration does not say that the embedding is \
+                         the output projection (`tie_word_embeddings`)"
+            .to_owned(),
+        _ => {
+            format!("it is missing; a {} decoder of {} layers has it", config.family, config.layers)
+        }
     }
 }
 

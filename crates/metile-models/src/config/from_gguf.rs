@@ -39,7 +39,7 @@ const READ: [&str; 23] = [
 ///
 /// # Errors
 /// If a key is missing or has a value that is not supported.
-pub(crate) fn read(header: &Header) -> Result<(ModelConfig, Vec<String>), Error> {
+pub(super) fn read(header: &Header) -> Result<(ModelConfig, Vec<String>), Error> {
     const ARCHITECTURE: &str = "general.architecture";
     let name = header.text(ARCHITECTURE)?.ok_or_else(|| {
         header.fail(ARCHITECTURE, format!("the key is missing; known are {}", Family::known()))
@@ -212,7 +212,8 @@ impl Keys<'_> {
             },
             Some(other) => {
                 let problem = format!(
-                    "`{other}` scaling is not supported; none and linear are, and factors in `rope_freqs.weight`"
+                    "`{other}` scaling is not supported; none and linear are, and factors in \
+                     `rope_freqs.weight`"
                 );
                 Err(header.fail(&type_key, problem))
             }

@@ -1,8 +1,11 @@
 //! What a decoder has to know of a model besides its weights.
 
-pub(crate) mod from_gguf;
+mod from_gguf;
 pub(crate) mod hugging_face;
 mod rope_settings;
+
+use crate::Error;
+use crate::checkpoint::gguf::Header;
 
 /// The architectures that are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -129,6 +132,14 @@ pub struct ModelConfig {
 }
 
 impl ModelConfig {
+    /// The configuration that a GGUF file's metadata holds, and notes for the user.
+    ///
+    /// # Errors
+    /// If a key is missing, contradicts another, or has a value that is not supported.
+    pub fn from_gguf(header: &Header) -> Result<(ModelConfig, Vec<String>), Error> {
+        from_gguf::read(header)
+    }
+
     /// What does not fit together in the sizes, as (setting, problem); settings are named by `name`.
     fn inconsistency(&self, name: impl Fn(Size) -> String) -> Option<(String, String)> {
         if !self.heads.is_multiple_of(self.kv_heads) {

@@ -186,7 +186,8 @@ impl<'a> Endpoint<'a> {
         Err(self.fail(match status.as_u16() {
             404 => format!("{address} does not exist (status 404)"),
             401 | 403 => format!(
-                "{address} is not open to you (status {status}): the id is wrong, or the model needs an access token in HF_TOKEN"
+                "{address} is not open to you (status {status}): the id is wrong, or the model \
+                 needs an access token in HF_TOKEN"
             ),
             _ => format!("{address} answers with status {status}"),
         }))

@@ -153,7 +153,8 @@ fn copy(
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
             Err(error) => {
                 return Err(Err(format!(
-                    "{file} broke off after {done} of {total} bytes ({error}); the next download goes on from there"
+                    "{file} broke off after {done} of {total} bytes ({error}); the next download \
+                     goes on from there"
                 )));
             }
         };

@@ -14,6 +14,7 @@ mod stream;
 use std::path::PathBuf;
 
 use crate::Error;
+use crate::checkpoint::gguf::Header;
 use crate::checkpoint::{Checkpoint, Source};
 use control::{Control, Piece};
 use pieces::Pieces;
@@ -47,11 +48,19 @@ impl Tokenizer {
     pub fn from_checkpoint(checkpoint: &Checkpoint) -> Result<Tokenizer, Error> {
         let config = checkpoint.config();
         let mut tokenizer = match checkpoint.source() {
-            Source::Gguf(header) => gguf::read(header)?,
+            Source::Gguf(header) => Tokenizer::from_gguf(header)?,
             Source::HuggingFace(folder) => hugging_face::read(folder, config.vocabulary)?,
         };
         tokenizer.begin = config.begin_id.filter(|_| config.add_begin);
         Ok(tokenizer)
+    }
+
+    /// The tokenizer in a GGUF file's metadata. It puts no token before texts.
+    ///
+    /// # Errors
+    /// If there is none, or it is of a kind that is not supported.
+    pub fn from_gguf(header: &Header) -> Result<Tokenizer, Error> {
+        gguf::read(header)
     }
 
     /// The ids of `text`, after the token that begins texts where the checkpoint says that prompts have
