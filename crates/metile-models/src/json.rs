@@ -10,6 +10,11 @@ use crate::Error;
 /// The bytes of a file of at most `limit` bytes.
 pub(crate) fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
     let io = |action| move |source| Error::Io { path: path.to_path_buf(), action, source };
+    // Asked before it is opened: to open a pipe waits for who writes to it.
+    if !std::fs::metadata(path).map_err(io("open"))?.is_file() {
+        let problem = "it is not a regular file".to_owned();
+        return Err(Error::Json { path: path.to_path_buf(), problem });
+    }
     let file = std::fs::File::open(path).map_err(io("open"))?;
     let mut bytes = Vec::new();
     file.take(limit + 1).read_to_end(&mut bytes).map_err(io("read"))?;

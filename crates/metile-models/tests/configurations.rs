@@ -396,6 +396,8 @@ fn settings_that_the_decoder_does_not_have_are_refused_by_name() {
         ),
         (gguf_model("llama", 16).without("general.architecture"), "known are llama"),
         (gguf_model("llama", 16).u32("llama.expert_count", 8), "experts are not supported"),
+        (gguf_model("llama", 16).text("general.type", "adapter"), "it is `adapter`, not `model`"),
+        (gguf_model("llama", 16).u32("split.count", 2), "split into 2 files"),
         (gguf_model("llama", 16).truth("llama.attention.causal", false), "causal"),
         (
             gguf_model("llama", 16).without("llama.block_count"),
@@ -466,4 +468,19 @@ fn an_estimate_counts_weights_cache_and_activations() {
     assert_eq!(huge.total(), u64::MAX);
     let error = metile_models::memory::check(&huge, Some(1 << 30)).unwrap_err().to_string();
     assert!(error.contains("are available"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_not_a_file_is_refused_without_waiting_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["config.json", "model.safetensors"] {
+        let path = folder.path().join(name);
+        std::os::unix::net::UnixListener::bind(&path).unwrap();
+        assert!(Checkpoint::open(folder.path()).is_err());
+        std::fs::remove_file(&path).unwrap();
+        write_json(folder.path(), "config.json", &config("llama"));
+    }
+    std::fs::create_dir(folder.path().join("x.gguf")).unwrap();
+    assert!(Checkpoint::open(&folder.path().join("x.gguf")).is_err());
 }

@@ -45,12 +45,13 @@ pub(super) fn not_one(path: &Path, problem: impl Into<String>) -> Error {
 /// A file and its length.
 pub(super) fn open_file(path: &Path) -> Result<(File, u64), Error> {
     let io = |source| Error::Io { path: path.to_path_buf(), action: "open", source };
-    let file = File::open(path).map_err(io)?;
-    let metadata = file.metadata().map_err(io)?;
-    if !metadata.is_file() {
+    // Asked before it is opened: to open a pipe waits for who writes to it.
+    if !std::fs::metadata(path).map_err(io)?.is_file() {
         return Err(not_one(path, "it is not a regular file"));
     }
-    Ok((file, metadata.len()))
+    let file = File::open(path).map_err(io)?;
+    let length = file.metadata().map_err(io)?.len();
+    Ok((file, length))
 }
 
 fn open_gguf(path: &Path) -> Result<Checkpoint, Error> {

@@ -239,6 +239,15 @@ impl Keys<'_> {
                 }
             }
         }
+        if let Some(kind) = header.text("general.type")?
+            && kind != "model"
+        {
+            return Err(header.fail("general.type", format!("it is `{kind}`, not `model`")));
+        }
+        if let Some(count) = header.count("split.count")?.filter(|&count| count > 1) {
+            let problem = format!("the model is split into {count} files, which is not supported");
+            return Err(header.fail("split.count", problem));
+        }
         let causal = self.name("attention.causal");
         if header.boolean(&causal)? == Some(false) {
             return Err(header.fail(&causal, "attention that is not causal is not supported"));

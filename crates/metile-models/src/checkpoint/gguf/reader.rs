@@ -6,6 +6,9 @@ use std::path::Path;
 
 use crate::Error;
 
+/// Blocks up to this many bytes are read in one piece.
+const SHORT: u64 = 4096;
+
 pub(super) struct Reader<'a, R> {
     input: R,
     at: u64,
@@ -81,6 +84,14 @@ impl<'a, R: Read> Reader<'a, R> {
         field: Arguments<'_>,
     ) -> Result<(), Error> {
         self.need(count, field)?;
+        // Most texts are short: one read into place instead of a buffer that grows.
+        if count <= SHORT {
+            let start = to.len();
+            to.resize(start + count as usize, 0);
+            self.input.read_exact(&mut to[start..]).map_err(|source| self.io(source))?;
+            self.at += count;
+            return Ok(());
+        }
         let read = self.input.by_ref().take(count).read_to_end(to);
         let read = read.map_err(|source| self.io(source))? as u64;
         self.at += read;
