@@ -12,8 +12,8 @@ fn data(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-/// The SmolLM2 file: what `METILE_SMOLLM2` names, or `metile/SmolLM2-135M-Instruct.Q4_1.gguf` in the
-/// user's cache folder. Without it the test says that it is skipped.
+/// The SmolLM2 file: what `METILE_SMOLLM2` names, or `metile/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf` in
+/// the user's cache folder. Without it the test says that it is skipped.
 fn smollm2() -> Option<PathBuf> {
     const NAME: &str = "SmolLM2-135M-Instruct.Q4_1.gguf";
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from);
@@ -21,7 +21,8 @@ fn smollm2() -> Option<PathBuf> {
         return Some(path);
     }
     let cache = folder("XDG_CACHE_HOME").or_else(|| folder("HOME").map(|home| home.join(".cache")));
-    let path = cache.map(|cache| cache.join("metile").join(NAME)).filter(|path| path.is_file());
+    let path =
+        cache.map(|cache| cache.join("metile/smollm2").join(NAME)).filter(|path| path.is_file());
     if path.is_none() {
         eprintln!("skipped: neither METILE_SMOLLM2 nor the cache folder has {NAME}");
     }
