@@ -1,6 +1,7 @@
 //! What the CPU back-end computes with: loops over elements, reductions and matrix micro-kernels, each
 //! built for every SIMD level and picked at run time.
 
+pub mod chain;
 pub mod elementwise;
 pub mod lanes;
 pub mod level;

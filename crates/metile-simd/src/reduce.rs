@@ -67,7 +67,7 @@ impl<const MAX: bool> Work for Extreme<'_, MAX> {
 }
 
 /// Zeros compare equal, but one is above the other.
-fn signed_zero(value: f32, run: &[f32], max: bool) -> f32 {
+pub(crate) fn signed_zero(value: f32, run: &[f32], max: bool) -> f32 {
     if value != 0.0 {
         return value;
     }
@@ -125,6 +125,23 @@ impl Running {
             // SAFETY: as the caller promises.
             unsafe { self.others(values, n) };
         }
+        self.count += n as u64;
+    }
+
+    /// Takes in `n` `f32` elements that combine to `value`; not for arg-reductions.
+    pub fn take_combined(&mut self, value: f32, n: usize) {
+        let next = match self.value {
+            None => value,
+            Some(bits) => {
+                let before = f32::from_bits(bits as u32);
+                match self.op {
+                    ReduceOp::Sum => before + value,
+                    ReduceOp::Max => arith::float::max(before, value),
+                    _ => arith::float::min(before, value),
+                }
+            }
+        };
+        self.value = Some(u64::from(next.to_bits()));
         self.count += n as u64;
     }
 

@@ -3,7 +3,10 @@
 use metile::prelude::*;
 
 fn device() -> Device {
-    Device::interpreter()
+    match std::env::var("METILE_TEST_DEVICE").as_deref() {
+        Ok("cpu") => Device::cpu(),
+        _ => Device::interpreter(),
+    }
 }
 
 /// Values that are not regular, in -2..2.

@@ -4,8 +4,9 @@ use super::affine::{Index, Linear};
 use metile_ir::Span;
 use metile_ir::dtype::{DType, Format};
 use metile_ir::tile::{
-    AtomicOp, BinaryOp, CompareOp, MAX_RANK, OpId, ReduceOp, ScanOp, Shape, TensorType, UnaryOp,
+    AtomicOp, BinaryOp, CompareOp, MAX_RANK, ReduceOp, ScanOp, Shape, TensorType, UnaryOp,
 };
+use metile_simd::chain::Chain;
 
 /// A register: one scalar, as its memory image zero-extended to 64 bits.
 pub type Reg = u32;
@@ -39,6 +40,8 @@ pub struct Form {
     pub slots: Vec<(usize, usize)>,
     /// Bytes of scratch memory that a program needs.
     pub scratch_bytes: usize,
+    /// Operands in memory of all passes together.
+    pub accesses: usize,
     /// Whether programs may wait for each other.
     pub persistent: bool,
 }
@@ -139,9 +142,17 @@ pub enum Instr {
     /// The next index, back to `body` if it is below `high`.
     ForEnd { index: Reg, high: Reg, step: Reg, body: usize },
     /// On a counter.
-    Counter { op: CounterOp, view: ViewId, index: Reg, n: Reg, source: OpId },
+    Counter {
+        op: CounterOp,
+        view: ViewId,
+        index: Reg,
+        n: Reg,
+        /// The counters' parameter.
+        name: String,
+        span: Option<Span>,
+    },
     /// Waits for every program.
-    Barrier { source: OpId },
+    Barrier { span: Option<Span> },
     /// Fails where an element is false.
     Assert { value: Carrier, message: String, span: Option<Span> },
     /// Shows values to a person.
@@ -195,7 +206,8 @@ pub enum Source {
     Temp(Temp),
     /// Memory.
     Access(u16),
-    /// One scalar for all elements; only in [`Step::Binary`], [`Step::Compare`] and [`Step::Fill`].
+    /// One scalar for all elements; only in [`Step::Binary`], [`Step::Compare`], [`Step::Chain`] and
+    /// [`Step::Fill`].
     Reg(Reg),
 }
 
@@ -214,6 +226,10 @@ pub struct Pass {
     pub reductions: Vec<Reduction>,
     /// Number of chunks that steps make.
     pub temps: u16,
+    /// The number of this pass's first operand among those of all passes.
+    pub first_access: usize,
+    /// Chunks that are made where they are kept: in a slot, through this operand.
+    pub homes: Vec<(Temp, u16)>,
     /// Operands that steps read in place, as [`Source::Access`].
     pub reads: Vec<u16>,
     /// Whether the steps do nothing but store to tensors, so that elements which no store takes need
@@ -257,6 +273,10 @@ pub enum Step {
         mask: Option<Source>,
         value: Source,
     },
+    /// A super-instruction: `second(a first b, c)`, fed to a reduction if there is one.
+    Chain { chain: Chain, a: Source, b: Source, c: Source, reduction: Option<u16>, to: Temp },
+    /// `a` where two index tiles compare so, else `b`.
+    SelectIndex { dtype: DType, op: CompareOp, x: Index, y: Index, a: Source, b: Source, to: Temp },
     /// Writes to memory.
     Store { access: u16, value: Source },
     /// Feeds a reduction.
@@ -356,6 +376,8 @@ impl Step {
             Step::Select { c, a, b, .. } | Step::Fma { a, b, c, .. } => {
                 [a, b, c].into_iter().for_each(read);
             }
+            Step::Chain { a, b, c, .. } => [a, b, c].into_iter().for_each(read),
+            Step::SelectIndex { a, b, .. } => [a, b].into_iter().for_each(read),
             Step::Gather { at, .. } => at.iter().for_each(|(source, _)| read(source)),
             Step::Scatter { at, mask, value, .. } => {
                 at.iter().for_each(|(source, _)| read(source));
@@ -389,6 +411,17 @@ impl Step {
             }
             Step::Select { c, a, b, to, .. } | Step::Fma { a, b, c, to } => {
                 read(c, f);
+                read(a, f);
+                read(b, f);
+                f(to, true);
+            }
+            Step::Chain { a, b, c, to, .. } => {
+                read(a, f);
+                read(b, f);
+                read(c, f);
+                f(to, true);
+            }
+            Step::SelectIndex { a, b, to, .. } => {
                 read(a, f);
                 read(b, f);
                 f(to, true);

@@ -21,4 +21,4 @@ pub use lower::lower;
 
 /// Elements that a pass handles at a time: few enough that a chunk of every operand stays in the
 /// first-level cache.
-pub const CHUNK: usize = 512;
+pub const CHUNK: usize = 1024;

@@ -1,6 +1,7 @@
 //! The CPU form as text, for people.
 
 use super::form::*;
+use metile_simd::chain::Second;
 use std::fmt;
 
 impl fmt::Display for Form {
@@ -134,6 +135,9 @@ impl fmt::Display for Pass {
             Source::Reg(r) => format!("r{r}"),
         };
         write!(f, "pass over {}, {} chunks", self.shape, self.temps)?;
+        for (temp, access) in &self.homes {
+            write!(f, "; t{temp} is {}", self.accesses[*access as usize])?;
+        }
         for step in self.setup.iter().chain(&self.steps) {
             f.write_str("\n         ")?;
             match step {
@@ -167,6 +171,32 @@ impl fmt::Display for Pass {
                 Step::Cast { from, dtype, a, to } => {
                     write!(f, "t{to} = cast {from} {} to {dtype}", text(a))?;
                 }
+                Step::Chain { chain, a, b, c, to, reduction } => {
+                    write!(f, "t{to} = {:?} {}, {}", chain.first, text(a), text(b))?;
+                    match chain.second {
+                        Second::None => {}
+                        Second::Exp | Second::Square => write!(f, ", then {:?}", chain.second)?,
+                        other => write!(f, ", then {other:?} {}", text(c))?,
+                    }
+                    if let Some(n) = reduction {
+                        let r = &self.reductions[*n as usize];
+                        let to = match r.to {
+                            ReductionTarget::Reg(reg) => format!("r{reg}"),
+                            ReductionTarget::Slot { slot, .. } => format!("s{slot}"),
+                        };
+                        write!(f, "; {to} = {:?} of it along {}", r.op, r.axis)?;
+                    }
+                }
+                Step::SelectIndex { op, x, y, a, b, to, .. } => write!(
+                    f,
+                    "t{to} = {} where {op:?} {} + {:?}, {} + {:?}, else {}",
+                    text(a),
+                    x.base,
+                    x.steps,
+                    y.base,
+                    y.steps,
+                    text(b)
+                )?,
                 Step::Gather { view, to, .. } => write!(f, "t{to} = v{view} at …")?,
                 Step::Scatter { view, value, .. } => write!(f, "v{view} at … = {}", text(value))?,
                 Step::Store { access, value } => {

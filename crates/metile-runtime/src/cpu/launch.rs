@@ -152,7 +152,10 @@ impl<'l> Launch<'l> {
             }
             let mut machine = Machine::new(self, worker, &mut program);
             if !begun {
-                machine.begin();
+                if let Err(failure) = machine.begin() {
+                    self.fail(0, failure);
+                    break;
+                }
                 begun = true;
             }
             for number in start..(start + self.batch).min(self.bound.programs) {

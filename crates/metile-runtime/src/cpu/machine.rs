@@ -6,9 +6,10 @@ use super::view::{Block, View, write_bits};
 use super::walk::Walk;
 use super::{dot, pass, tile};
 use metile_compiler::cpu::{CHUNK, Carrier, CounterOp, Form, Instr, Reg, SlotId};
+use metile_ir::Span;
 use metile_ir::dtype::DType;
 use metile_ir::interp::{self, Failure};
-use metile_ir::tile::{OpId, TileType};
+use metile_ir::tile::TileType;
 use metile_simd::Level;
 use metile_simd::matrix::Scratch as Panels;
 use metile_simd::reduce::Running;
@@ -52,8 +53,8 @@ pub(super) struct Program {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pause {
     Ended,
-    Barrier(OpId),
-    Counter(OpId),
+    Barrier,
+    Counter,
 }
 
 /// What a worker keeps from program to program and launch to launch.
@@ -66,6 +67,9 @@ pub(super) struct Worker {
     pub walks: Vec<Walk>,
     pub bases: Vec<i64>,
     pub running: Vec<Running>,
+    /// Where the row began that each operand of each pass was at last, and how far that was from the
+    /// row before.
+    pub last: Vec<(*const u8, isize)>,
     /// Operands of products that lie in no form these take.
     pub copies: [Vec<f32>; 2],
     pub bytes: [Vec<i8>; 2],
@@ -82,6 +86,7 @@ impl Worker {
             walks: Vec::new(),
             bases: Vec::new(),
             running: Vec::new(),
+            last: Vec::new(),
             copies: [Vec::new(), Vec::new()],
             bytes: [Vec::new(), Vec::new()],
         }
@@ -108,17 +113,36 @@ impl<'m> Machine<'m> {
     }
 
     /// The launch's own values, and what follows from them for every program.
-    pub fn begin(&mut self) {
+    ///
+    /// # Errors
+    /// If an assertion about them fails.
+    pub fn begin(&mut self) -> Result<(), Failure> {
         let bound = self.launch.bound;
         self.program.regs.clear();
         self.program.regs.extend_from_slice(&bound.regs);
         self.program.views.clear();
         self.program.views.extend_from_slice(&bound.views);
         self.worker.block.forget();
+        self.worker.last.clear();
+        self.worker.last.resize(self.form.accesses, (std::ptr::null(), 0));
         for instr in &self.form.prologue {
-            // Nothing in a prologue waits or fails.
-            self.step(instr);
+            match instr {
+                Instr::Assert { value, message, span } => self.assert(value, message, *span)?,
+                // Nothing else in a prologue waits or fails.
+                other => self.step(other),
+            }
         }
+        Ok(())
+    }
+
+    fn assert(&self, value: &Carrier, message: &str, span: Option<Span>) -> Result<(), Failure> {
+        let lane = match *value {
+            Carrier::Reg(reg, _) => (self.reg(reg) == 0).then_some(0),
+            Carrier::Slot(..) => self.carried(value).1.iter().position(|&b| b == 0),
+        };
+        let Some(lane) = lane else { return Ok(()) };
+        let id = [0, 1, 2].map(|axis| self.program.regs[axis]);
+        Err(interp::assertion_failure(id, lane, message, (span, self.form.name.as_str())))
     }
 
     /// Puts the program at its start.
@@ -170,26 +194,19 @@ impl<'m> Machine<'m> {
                     }
                     self.moved = true;
                 }
-                Instr::Counter { op: CounterOp::Wait, view, index, n, source } => {
+                Instr::Counter { op: CounterOp::Wait, view, index, n, .. } => {
                     let wanted = self.reg(*n) as u32;
                     let reached = self
                         .counter(*view, *index)
                         .is_none_or(|c| c.load(Ordering::Acquire) >= wanted);
                     if !reached {
                         self.program.next -= 1;
-                        return Ok(Pause::Counter(*source));
+                        return Ok(Pause::Counter);
                     }
                     self.moved = true;
                 }
-                Instr::Barrier { source } => return Ok(Pause::Barrier(*source)),
-                Instr::Assert { value, message, span } => {
-                    let (_, bits) = self.carried(value);
-                    if let Some(lane) = bits.iter().position(|&b| b == 0) {
-                        let place = (*span, form.name.as_str());
-                        let id = [0, 1, 2].map(|axis| self.program.regs[axis]);
-                        return Err(interp::assertion_failure(id, lane, message, place));
-                    }
-                }
+                Instr::Barrier { .. } => return Ok(Pause::Barrier),
+                Instr::Assert { value, message, span } => self.assert(value, message, *span)?,
                 Instr::Print { values, format } => {
                     let values = values.iter().map(|value| {
                         let (ty, bits) = self.carried(value);

@@ -9,6 +9,7 @@ use metile_ir::dtype::DType;
 use metile_ir::tile::{BinaryOp, CompareOp, MAX_RANK, ReduceOp};
 use metile_simd::elementwise::{self as simd, Operand};
 use metile_simd::reduce::Running;
+use std::mem::MaybeUninit;
 
 /// A pass under way: where it is, and where its chunks are.
 struct Here<'p> {
@@ -19,12 +20,20 @@ struct Here<'p> {
     start: usize,
     n: usize,
     chunks: *mut u8,
+    /// Where each chunk lies.
+    temps: [MaybeUninit<*mut u8>; MAX_TEMPS],
     /// What each operand that is read in place was resolved to.
-    read: [*const u8; MAX_ACCESSES],
+    read: [MaybeUninit<*const u8>; MAX_ACCESSES],
 }
+
+/// As many chunks as the compiler lets a pass have, and those that its last operation adds.
+const MAX_TEMPS: usize = 128;
 
 /// As many operands as the compiler lets a pass have, and those that its last operation adds.
 const MAX_ACCESSES: usize = 128;
+
+/// Rows further apart than this are not fetched ahead: the guess is as good as none.
+const MAX_AHEAD: usize = 1 << 24;
 
 pub(super) fn run(machine: &mut Machine<'_>, pass: &Pass) {
     let shape = pass.shape;
@@ -39,7 +48,8 @@ pub(super) fn run(machine: &mut Machine<'_>, pass: &Pass) {
         start: 0,
         n: CHUNK.min(side),
         chunks,
-        read: [std::ptr::null(); MAX_ACCESSES],
+        temps: [const { MaybeUninit::uninit() }; MAX_TEMPS],
+        read: [const { MaybeUninit::uninit() }; MAX_ACCESSES],
     };
     let mut bases = std::mem::take(&mut machine.worker.bases);
     bases.clear();
@@ -50,6 +60,9 @@ pub(super) fn run(machine: &mut Machine<'_>, pass: &Pass) {
     running.clear();
     running.extend(pass.reductions.iter().map(|r| Running::new(r.op, r.dtype)));
     let mut walks = std::mem::take(&mut machine.worker.walks);
+    for temp in 0..pass.temps {
+        here.temps[temp as usize].write(here.own(temp));
+    }
     for step in &pass.setup {
         here.step(machine, step, &[], &mut running);
     }
@@ -73,6 +86,11 @@ pub(super) fn run(machine: &mut Machine<'_>, pass: &Pass) {
         while start < high {
             here.start = start;
             here.n = CHUNK.min(high - start);
+            for &(temp, access) in &pass.homes {
+                let walk = &walks[access as usize];
+                let bytes = pass.accesses[access as usize].dtype.bytes();
+                here.temps[temp as usize].write(walk.first.wrapping_add(start * bytes));
+            }
             here.resolve(machine, &walks);
             for step in &pass.steps {
                 here.step(machine, step, &walks, &mut running);
@@ -109,28 +127,60 @@ fn hull(pass: &Pass, walks: &[Walk]) -> (usize, usize) {
 }
 
 impl Here<'_> {
-    fn temp(&self, temp: u16) -> *mut u8 {
+    /// The memory that is set aside for a chunk.
+    fn own(&self, temp: u16) -> *mut u8 {
         self.chunks.wrapping_add(temp as usize * CHUNK_BYTES)
+    }
+    /// Where a chunk lies: there, or in the slot it is kept in, or where it was found.
+    fn temp(&self, temp: u16) -> *mut u8 {
+        // SAFETY: each chunk of the pass was given its place when the pass began.
+        unsafe { self.temps[temp as usize].assume_init() }
     }
     /// The chunk that operand `access` is copied to where it can't be read in place.
     fn copy(&self, access: u16) -> *mut u8 {
-        self.temp(self.pass.temps + access)
+        self.own(self.pass.temps + access)
     }
 
-    /// Finds the operands that are read in place.
+    /// Finds the operands that are read in place. Where there is time, asks for what the next row will
+    /// read: as far on as this row is from the last one.
     fn resolve(&mut self, machine: &mut Machine<'_>, walks: &[Walk]) {
+        let ahead = self.pass.heavy || self.pass.only_stores;
         for &access in &self.pass.reads {
             let at = access as usize;
             let copy = self.copy(access);
-            self.read[at] =
-                walk::read(machine, &self.pass.accesses[at], &walks[at], self.start, self.n, copy);
+            if ahead && matches!(self.pass.accesses[at].place, Place::Tensor { .. }) {
+                self.fetch_ahead(machine, at, &walks[at]);
+            }
+            let (operand, walk) = (&self.pass.accesses[at], &walks[at]);
+            self.read[at].write(walk::read(machine, operand, walk, self.start, self.n, copy));
+        }
+    }
+
+    fn fetch_ahead(&self, machine: &mut Machine<'_>, at: usize, walk: &Walk) {
+        let bytes = self.pass.accesses[at].dtype.bytes();
+        if walk.step != bytes as isize {
+            return;
+        }
+        let last = &mut machine.worker.last[self.pass.first_access + at];
+        let first = walk.first.cast_const();
+        // The chunks of a row in turn: the distance is known once the second row begins.
+        if self.start <= walk.low {
+            let before = last.0.addr();
+            let moved = first.addr().wrapping_sub(before) as isize;
+            *last = (first, if before == 0 { 0 } else { moved });
+        }
+        let distance = last.1;
+        if distance != 0 && distance.unsigned_abs() <= MAX_AHEAD {
+            let from = first.wrapping_offset(distance).wrapping_add(self.start * bytes);
+            simd::prefetch(from, self.n * bytes);
         }
     }
 
     fn pointer(&self, source: Source) -> *const u8 {
         match source {
             Source::Temp(temp) => self.temp(temp),
-            Source::Access(access) => self.read[access as usize],
+            // SAFETY: every operand that a step reads in place was found before.
+            Source::Access(access) => unsafe { self.read[access as usize].assume_init() },
             // Only operands of binary steps and comparisons are scalars.
             Source::Reg(_) => std::ptr::null(),
         }
@@ -200,6 +250,22 @@ impl Here<'_> {
                 Step::Cast { from, dtype, a, to } => {
                     simd::cast(level, from, dtype, self.pointer(a), self.temp(to), n);
                 }
+                Step::Chain { ref chain, a, b, c, reduction, to } => {
+                    let (b, c) = (self.operand(machine, b), self.operand(machine, c));
+                    let value = metile_simd::chain::chain(
+                        level,
+                        chain,
+                        self.pointer(a),
+                        b,
+                        c,
+                        self.temp(to),
+                        n,
+                    );
+                    if let Some(reduction) = reduction {
+                        running[reduction as usize].take_combined(value, n);
+                    }
+                }
+                Step::SelectIndex { .. } => self.select_index(machine, step),
                 Step::Gather { .. } => self.gather(machine, step),
                 Step::Scatter { .. } => self.scatter(machine, step),
                 Step::Store { access, value } => {
@@ -234,6 +300,43 @@ impl Here<'_> {
         }
         let step = index.steps[inner];
         (first.wrapping_add(step.wrapping_mul(self.start as i64)), step)
+    }
+
+    /// A choice by position: mostly all of the one or all of the other, which then need not move.
+    fn select_index(&mut self, machine: &Machine<'_>, step: &Step) {
+        let Step::SelectIndex { dtype, op, ref x, ref y, a, b, to } = *step else { return };
+        let (x, y) = (self.index(machine, x), self.index(machine, y));
+        let (n, bytes, out) = (self.n, dtype.bytes(), self.temp(to));
+        let (a, b) = (self.pointer(a), self.pointer(b));
+        let kept = self.pass.homes.iter().any(|(temp, _)| *temp == to);
+        let own = if kept { out } else { self.own(to) };
+        match cut(op, x, y, n) {
+            Some((head, at)) if at == n && !kept => {
+                // Read-only from here on, so it may be what others read as well.
+                let found = if head { a } else { b };
+                self.temps[to as usize].write(found.cast_mut());
+            }
+            Some((head, at)) => {
+                self.temps[to as usize].write(own);
+                let (first, second) = if head { (a, b) } else { (b, a) };
+                // SAFETY: chunks hold any `n` elements; `own` is nobody else's.
+                unsafe {
+                    simd::copy(bytes, first, own, at);
+                    let skip = at * bytes;
+                    simd::copy(bytes, second.wrapping_add(skip), own.wrapping_add(skip), n - at);
+                }
+            }
+            None => {
+                self.temps[to as usize].write(own);
+                let mut mask = [const { MaybeUninit::<u8>::uninit() }; CHUNK];
+                let mask: *mut u8 = mask.as_mut_ptr().cast();
+                // SAFETY: as above; the mask holds a chunk.
+                unsafe {
+                    compare_indices(op, x, y, mask, n);
+                    simd::select(machine.worker.level, bytes, mask, a, b, own, n);
+                }
+            }
+        }
     }
 
     /// The coordinates of lane `lane`; `None` where one does not fit an `i64`.
@@ -302,7 +405,7 @@ impl Here<'_> {
                 ReduceOp::Max => BinaryOp::Max,
                 _ => BinaryOp::Min,
             };
-            let mut sum = [0u64; CHUNK];
+            let mut sum = [const { MaybeUninit::<u64>::uninit() }; CHUNK];
             let out: *mut u8 = sum.as_mut_ptr().cast();
             let (a, b) = (Operand { first: to, one: false }, Operand { first: from, one: false });
             simd::binary(machine.worker.level, op, reduction.dtype, a, b, out, self.n);
@@ -333,6 +436,40 @@ impl Here<'_> {
     }
 }
 
+/// Where `a op b` holds on a chunk of `n`, for numbers that go up in steps: whether on its first
+/// elements, and up to which. `None` if it may change more than once.
+fn cut(
+    op: CompareOp,
+    (a, step_a): (i64, i64),
+    (b, step_b): (i64, i64),
+    n: usize,
+) -> Option<(bool, usize)> {
+    let last = n as i64 - 1;
+    let end = |first: i64, step: i64| step.checked_mul(last).and_then(|d| first.checked_add(d));
+    // Neither side wraps, nor does their difference, which is then monotonic.
+    let (_, _) = (end(a, step_a)?, end(b, step_b)?);
+    let (first, step) = (a.checked_sub(b)?, step_a.checked_sub(step_b)?);
+    let far = end(first, step)?;
+    if matches!(op, CompareOp::Eq | CompareOp::Ne) && step != 0 {
+        return None;
+    }
+    let holds = |d: i64| arith::holds(op, Some(d.cmp(&0)));
+    let head = holds(first);
+    if holds(far) == head {
+        return Some((head, n));
+    }
+    let (mut low, mut high) = (0, n - 1);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if holds(first + step * middle as i64) == head {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    Some((head, high))
+}
+
 /// `out = a op b` as bytes, for numbers that go up in steps.
 ///
 /// # Safety
@@ -346,19 +483,9 @@ unsafe fn compare_indices(
 ) {
     // SAFETY: as the caller promises.
     let out = unsafe { std::slice::from_raw_parts_mut(out, n) };
-    let last = n as i64 - 1;
-    let ends = |first: i64, step: i64| step.checked_mul(last).and_then(|d| first.checked_add(d));
-    let difference = a.checked_sub(b).zip(step_a.checked_sub(step_b));
-    if let (Some(_), Some(_), Some((first, step))) = (ends(a, step_a), ends(b, step_b), difference)
-        && !matches!(op, CompareOp::Eq | CompareOp::Ne)
-        && first.checked_add(step.saturating_mul(last)).is_some()
-    {
-        // The difference is monotonic: the comparison holds on one end of the chunk.
-        let holds = |d: i64| arith::holds(op, Some(d.cmp(&0)));
-        let (head, tail) = (holds(first), holds(first + step * last));
-        let cut = if head == tail { n } else { out_of(first, step, n, holds, head) };
-        out[..cut].fill(u8::from(head));
-        out[cut..].fill(u8::from(tail));
+    if let Some((head, at)) = cut(op, (a, step_a), (b, step_b), n) {
+        out[..at].fill(u8::from(head));
+        out[at..].fill(u8::from(!head));
         return;
     }
     for (i, out) in out.iter_mut().enumerate() {
@@ -366,18 +493,4 @@ unsafe fn compare_indices(
         let y = b.wrapping_add(step_b.wrapping_mul(i as i64));
         *out = u8::from(arith::holds(op, Some(x.cmp(&y))));
     }
-}
-
-/// The first position at which `holds` is not `head` any more.
-fn out_of(first: i64, step: i64, n: usize, holds: impl Fn(i64) -> bool, head: bool) -> usize {
-    let (mut low, mut high) = (0, n - 1);
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if holds(first + step * middle as i64) == head {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    high
 }

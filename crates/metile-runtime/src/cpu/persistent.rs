@@ -2,7 +2,9 @@
 
 use super::launch::Launch;
 use super::machine::{Machine, Pause, Program, Worker};
+use metile_compiler::cpu::Instr;
 use metile_ir::Diagnostic;
+use metile_ir::dtype::DType;
 use metile_ir::interp::{Failure, MAX_WAITING};
 use std::sync::{Mutex, PoisonError};
 
@@ -17,8 +19,8 @@ struct State {
     /// The next program that was never run.
     fresh: u64,
     ready: Vec<Program>,
-    at_barrier: Vec<(Program, Pause)>,
-    at_counter: Vec<(Program, Pause)>,
+    at_barrier: Vec<Program>,
+    at_counter: Vec<Program>,
     running: usize,
     ended: u64,
     /// How often a program did something that another may wait for.
@@ -51,11 +53,12 @@ impl Together {
                 Next::Run(mut program, fresh, seen) => {
                     let number = program.number;
                     let mut machine = Machine::new(launch, worker, &mut program);
-                    if fresh {
-                        machine.begin();
+                    let begun = if fresh { machine.begin() } else { Ok(()) };
+                    if fresh && begun.is_ok() {
                         machine.start(number);
                     }
-                    let (ran, moved) = (machine.run(), machine.moved);
+                    let ran = begun.and_then(|()| machine.run());
+                    let moved = machine.moved;
                     // Others may go on from what this one wrote past the caches.
                     metile_simd::elementwise::fence();
                     self.put_back(launch, *program, ran, (moved, seen));
@@ -100,27 +103,27 @@ impl Together {
         match ran {
             Err(failure) => return launch.fail(program.number, failure),
             Ok(Pause::Ended) => state.ended += 1,
-            Ok(pause @ Pause::Barrier(_)) => state.at_barrier.push((program, pause)),
-            Ok(pause @ Pause::Counter(_)) => {
+            Ok(Pause::Barrier) => state.at_barrier.push(program),
+            Ok(Pause::Counter) => {
                 // Counters that others wait for change only if something was done.
                 if moved {
                     let waiting = std::mem::take(&mut state.at_counter);
-                    state.ready.extend(waiting.into_iter().map(|(p, _)| p));
+                    state.ready.extend(waiting);
                 }
                 // A counter may have gone up after this program looked at it.
                 if stale {
                     state.ready.push(program);
                 } else {
-                    state.at_counter.push((program, pause));
+                    state.at_counter.push(program);
                 }
                 return self.limit(launch, &state);
             }
         }
         let waiting = std::mem::take(&mut state.at_counter);
-        state.ready.extend(waiting.into_iter().map(|(p, _)| p));
+        state.ready.extend(waiting);
         if state.at_barrier.len() as u64 == self.programs {
             let all = std::mem::take(&mut state.at_barrier);
-            state.ready.extend(all.into_iter().map(|(p, _)| p));
+            state.ready.extend(all);
         }
         self.limit(launch, &state);
     }
@@ -133,25 +136,49 @@ impl Together {
     }
 }
 
-/// Why nobody can go on.
+/// Why nobody can go on: what the first program that waits for a counter waits for, else the first at
+/// a barrier.
 fn deadlock(launch: &Launch<'_>, state: &State, programs: u64) -> Failure {
-    let first = state.at_counter.iter().chain(&state.at_barrier).min_by_key(|(p, _)| p.number);
-    let id = first.map_or([0; 3], |(p, _)| [0, 1, 2].map(|axis| p.regs[axis]));
-    let (message, hint) = if state.at_counter.is_empty() {
-        (
-            format!("a grid barrier that {} of {programs} programs never reach", state.ended),
+    let form = launch.form();
+    let first = |waiting: &'_ [Program]| waiting.iter().map(|p| p.number).min();
+    let found = |waiting: &'_ [Program], number: Option<u64>| {
+        let program = waiting.iter().find(|p| Some(p.number) == number)?;
+        Some(([0, 1, 2].map(|axis| program.regs[axis]), program.next))
+    };
+    let at_counter = found(&state.at_counter, first(&state.at_counter));
+    let ([x, y, z], next) = at_counter
+        .or_else(|| found(&state.at_barrier, first(&state.at_barrier)))
+        .unwrap_or(([0; 3], 0));
+    // A wait is done again, a barrier is not.
+    let instr = form.code.get(if at_counter.is_some() { next } else { next.wrapping_sub(1) });
+    let waiting = state.at_counter.iter().find(|p| p.next == next);
+    let (message, span, hint) = match (instr, waiting) {
+        (Some(Instr::Counter { view, index, n, name, span, .. }), Some(program)) => {
+            let (at, wanted) = (program.regs[*index as usize], program.regs[*n as usize] as u32);
+            let place = program.views[*view as usize].place(DType::U32, &[at as i64]);
+            // SAFETY: a counter within its tensor; every program has stopped.
+            let count = place.map_or(0, |p| unsafe { p.cast::<u32>().read() });
+            (
+                format!(
+                    "waits for counter {at} of `{name}` to reach {wanted}, but it stays at {count}"
+                ),
+                *span,
+                "every wait needs as many adds by other programs",
+            )
+        }
+        (instr, _) => (
+            format!(
+                "waits at a grid barrier that {} of {programs} programs never reach",
+                state.ended
+            ),
+            if let Some(Instr::Barrier { span }) = instr { *span } else { None },
             "every program of the grid passes every barrier: move it out of branches and loops that \
              programs leave at different times",
-        )
-    } else {
-        (
-            "a counter that nobody adds to any more".to_owned(),
-            "every wait needs as many adds by other programs",
-        )
+        ),
     };
-    let [x, y, z] = id;
-    let error = Diagnostic::error(format!("deadlock: program ({x}, {y}, {z}) waits at {message}"))
-        .in_kernel(&launch.form().name)
+    let error = Diagnostic::error(format!("deadlock: program ({x}, {y}, {z}) {message}"))
+        .at(span)
+        .in_kernel(&form.name)
         .hint(hint);
     Failure::Deadlock(Box::new(error))
 }

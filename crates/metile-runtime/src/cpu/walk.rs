@@ -6,6 +6,7 @@ use metile_compiler::cpu::{Access, Index, Place};
 use metile_ir::dtype::{DType, Format};
 use metile_ir::tile::{MAX_RANK, Shape};
 use metile_simd::elementwise as simd;
+use std::mem::MaybeUninit;
 
 /// An operand on the row that a pass is at: elements `low .. high` of the row lie in memory, `step`
 /// bytes apart.
@@ -209,7 +210,7 @@ pub(super) fn read(
     // room for them. What halves are widened from lies side by side, aligned or copied first.
     unsafe {
         if access.widen {
-            let mut halves = [0u16; simd::MAX_RUN];
+            let mut halves = [const { MaybeUninit::<u16>::uninit() }; simd::MAX_RUN];
             let aligned = walk.step == 2 && from.align_offset(2) == 0;
             let source = if aligned {
                 from.cast_const()

@@ -6,6 +6,7 @@ use super::{MAX_RUN, Operand, Work, dispatch, float, run, run_mut};
 use crate::Level;
 use metile_ir::dtype::DType;
 use metile_ir::tile::{BinaryOp, CompareOp};
+use std::mem::MaybeUninit;
 
 struct Zip<'r, T, U, F> {
     a: &'r [T],
@@ -52,20 +53,40 @@ impl<T: Copy> Pair<'_, T> {
         }
     }
 
+    /// One loop for all levels, for dtypes that are rarely in a hurry.
+    fn zip_plainly<U>(self, out: &mut [U], f: impl Fn(T, T) -> U) {
+        let last = |run: &[T], i: usize| run[i.min(run.len() - 1)];
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = f(last(self.a, i), last(self.b, i));
+        }
+    }
+
     /// Single elements are repeated first, for operations that are not worth three loops.
     fn zip_runs<U>(self, level: Level, out: &mut [U], f: impl Fn(T, T) -> U) {
         let n = out.len();
-        let (mut left, mut right) = ([self.a[0]; MAX_RUN], [self.b[0]; MAX_RUN]);
-        if !self.one_a {
-            left[..n].copy_from_slice(self.a);
+        if !self.one_a && !self.one_b {
+            return dispatch(level, Zip { a: self.a, b: self.b, out, f });
         }
-        if !self.one_b {
-            right[..n].copy_from_slice(self.b);
+        let mut repeated = [const { MaybeUninit::uninit() }; MAX_RUN];
+        if self.one_a {
+            let a = repeat(self.a[0], &mut repeated[..n]);
+            if self.one_b {
+                return dispatch(level, Zip { a, b: a, out, f: |a, _| f(a, self.b[0]) });
+            }
+            return dispatch(level, Zip { a, b: self.b, out, f });
         }
-        let a = if self.one_a { &left[..n] } else { self.a };
-        let b = if self.one_b { &right[..n] } else { self.b };
-        dispatch(level, Zip { a, b, out, f });
+        let b = repeat(self.b[0], &mut repeated[..n]);
+        dispatch(level, Zip { a: self.a, b, out, f });
     }
+}
+
+/// `x` in every place.
+fn repeat<T: Copy>(x: T, into: &mut [MaybeUninit<T>]) -> &[T] {
+    for place in &mut *into {
+        place.write(x);
+    }
+    // SAFETY: every place was written.
+    unsafe { std::slice::from_raw_parts(into.as_ptr().cast(), into.len()) }
 }
 
 fn floats(level: Level, op: BinaryOp, p: Pair<'_, f32>, out: &mut [f32]) {
@@ -82,21 +103,43 @@ fn floats(level: Level, op: BinaryOp, p: Pair<'_, f32>, out: &mut [f32]) {
     }
 }
 
+/// Dtypes that programs compute with.
 fn ints<T: Int>(level: Level, op: BinaryOp, p: Pair<'_, T>, out: &mut [T]) {
-    match op {
-        BinaryOp::Add => p.zip_runs(level, out, T::add),
-        BinaryOp::Sub => p.zip_runs(level, out, T::sub),
-        BinaryOp::Mul => p.zip_runs(level, out, T::mul),
-        BinaryOp::Div => p.zip_runs(level, out, T::div),
-        BinaryOp::Rem => p.zip_runs(level, out, T::rem),
-        BinaryOp::Min => p.zip_runs(level, out, |a, b| if b < a { b } else { a }),
-        BinaryOp::Max => p.zip_runs(level, out, |a, b| if b > a { b } else { a }),
-        BinaryOp::And => p.zip_runs(level, out, T::and),
-        BinaryOp::Or => p.zip_runs(level, out, T::or),
-        BinaryOp::Xor => p.zip_runs(level, out, T::xor),
-        BinaryOp::Shl => p.zip_runs(level, out, T::shl),
-        BinaryOp::Shr => p.zip_runs(level, out, T::shr),
+    macro_rules! zip {
+        ($f:expr) => {
+            p.zip_runs(level, out, $f)
+        };
     }
+    match op {
+        BinaryOp::Add => zip!(T::add),
+        BinaryOp::Sub => zip!(T::sub),
+        BinaryOp::Mul => zip!(T::mul),
+        BinaryOp::And => zip!(T::and),
+        BinaryOp::Or => zip!(T::or),
+        BinaryOp::Shl => zip!(T::shl),
+        BinaryOp::Shr => zip!(T::shr),
+        _ => rare_ints(op, p, out),
+    }
+}
+
+/// Dtypes that are mostly stored.
+fn rare_ints<T: Int>(op: BinaryOp, p: Pair<'_, T>, out: &mut [T]) {
+    // One loop over a function pointer: dtypes times operations times levels would be many loops.
+    let f: fn(T, T) -> T = match op {
+        BinaryOp::Add => T::add,
+        BinaryOp::Sub => T::sub,
+        BinaryOp::Mul => T::mul,
+        BinaryOp::Div => T::div,
+        BinaryOp::Rem => T::rem,
+        BinaryOp::Min => |a, b| if b < a { b } else { a },
+        BinaryOp::Max => |a, b| if b > a { b } else { a },
+        BinaryOp::And => T::and,
+        BinaryOp::Or => T::or,
+        BinaryOp::Xor => T::xor,
+        BinaryOp::Shl => T::shl,
+        BinaryOp::Shr => T::shr,
+    };
+    p.zip_plainly(out, f);
 }
 
 fn bools(level: Level, op: BinaryOp, p: Pair<'_, u8>, out: &mut [u8]) {
@@ -104,10 +147,11 @@ fn bools(level: Level, op: BinaryOp, p: Pair<'_, u8>, out: &mut [u8]) {
         BinaryOp::And => p.zip_runs(level, out, |a, b| a & b),
         BinaryOp::Or => p.zip_runs(level, out, |a, b| a | b),
         // The only other one that is defined on truth values.
-        _ => p.zip_runs(level, out, |a, b| a ^ b),
+        _ => p.zip_plainly(out, |a, b| a ^ b),
     }
 }
 
+/// `f32` and `i64`, which masks are made of.
 fn comparisons<T: Copy + PartialOrd>(level: Level, op: CompareOp, p: Pair<'_, T>, out: &mut [u8]) {
     match op {
         CompareOp::Eq => p.zip_runs(level, out, |a, b| u8::from(a == b)),
@@ -117,6 +161,18 @@ fn comparisons<T: Copy + PartialOrd>(level: Level, op: CompareOp, p: Pair<'_, T>
         CompareOp::Gt => p.zip_runs(level, out, |a, b| u8::from(a > b)),
         CompareOp::Ge => p.zip_runs(level, out, |a, b| u8::from(a >= b)),
     }
+}
+
+fn rare_comparisons<T: Copy + PartialOrd>(op: CompareOp, p: Pair<'_, T>, out: &mut [u8]) {
+    let f: fn(T, T) -> u8 = match op {
+        CompareOp::Eq => |a, b| u8::from(a == b),
+        CompareOp::Ne => |a, b| u8::from(a != b),
+        CompareOp::Lt => |a, b| u8::from(a < b),
+        CompareOp::Le => |a, b| u8::from(a <= b),
+        CompareOp::Gt => |a, b| u8::from(a > b),
+        CompareOp::Ge => |a, b| u8::from(a >= b),
+    };
+    p.zip_plainly(out, f);
 }
 
 /// The operands as runs.
@@ -133,25 +189,6 @@ unsafe fn pair<'r, T>(a: Operand, b: Operand, n: usize) -> Pair<'r, T> {
             one_b: b.one,
         }
     }
-}
-
-macro_rules! by_dtype {
-    ($dtype:expr, $on:ident) => {
-        match $dtype {
-            DType::F32 => $on!(f32, floats),
-            DType::I8 => $on!(i8, ints),
-            DType::U8 => $on!(u8, ints),
-            DType::I16 => $on!(i16, ints),
-            DType::U16 => $on!(u16, ints),
-            DType::I32 => $on!(i32, ints),
-            DType::U32 => $on!(u32, ints),
-            DType::I64 => $on!(i64, ints),
-            DType::U64 => $on!(u64, ints),
-            DType::Bool => $on!(u8, bools),
-            // Arithmetic is not defined on these.
-            DType::F16 | DType::BF16 => {}
-        }
-    };
 }
 
 /// `out = a op b`, `n` elements, at most [`MAX_RUN`].
@@ -172,13 +209,26 @@ pub unsafe fn binary(
         return;
     }
     macro_rules! on {
-        ($ty:ty, $f:ident) => {{
+        ($ty:ty, |$p:ident, $out:ident| $call:expr) => {{
             // SAFETY: as the caller promises.
-            let (pair, out) = unsafe { (pair::<$ty>(a, b, n), run_mut::<$ty>(out, n)) };
-            $f(level, op, pair, out)
+            let ($p, $out) = unsafe { (pair::<$ty>(a, b, n), run_mut::<$ty>(out, n)) };
+            $call
         }};
     }
-    by_dtype!(dtype, on);
+    match dtype {
+        DType::F32 => on!(f32, |p, out| floats(level, op, p, out)),
+        DType::I32 => on!(i32, |p, out| ints(level, op, p, out)),
+        DType::I64 => on!(i64, |p, out| ints(level, op, p, out)),
+        DType::Bool => on!(u8, |p, out| bools(level, op, p, out)),
+        DType::I8 => on!(i8, |p, out| rare_ints(op, p, out)),
+        DType::U8 => on!(u8, |p, out| rare_ints(op, p, out)),
+        DType::I16 => on!(i16, |p, out| rare_ints(op, p, out)),
+        DType::U16 => on!(u16, |p, out| rare_ints(op, p, out)),
+        DType::U32 => on!(u32, |p, out| rare_ints(op, p, out)),
+        DType::U64 => on!(u64, |p, out| rare_ints(op, p, out)),
+        // Arithmetic is not defined on these.
+        DType::F16 | DType::BF16 => {}
+    }
 }
 
 /// `out = a op b` as bytes 0 and 1, `n` elements, at most [`MAX_RUN`].
@@ -198,13 +248,25 @@ pub unsafe fn compare(
         return;
     }
     macro_rules! on {
-        ($ty:ty, $f:ident) => {{
+        ($ty:ty, |$p:ident, $out:ident| $call:expr) => {{
             // SAFETY: as the caller promises.
-            let (pair, out) = unsafe { (pair::<$ty>(a, b, n), run_mut::<u8>(out, n)) };
-            comparisons(level, op, pair, out)
+            let ($p, $out) = unsafe { (pair::<$ty>(a, b, n), run_mut::<u8>(out, n)) };
+            $call
         }};
     }
-    by_dtype!(dtype, on);
+    match dtype {
+        DType::F32 => on!(f32, |p, out| comparisons(level, op, p, out)),
+        DType::I64 => on!(i64, |p, out| comparisons(level, op, p, out)),
+        DType::I8 => on!(i8, |p, out| rare_comparisons(op, p, out)),
+        DType::U8 | DType::Bool => on!(u8, |p, out| rare_comparisons(op, p, out)),
+        DType::I16 => on!(i16, |p, out| rare_comparisons(op, p, out)),
+        DType::U16 => on!(u16, |p, out| rare_comparisons(op, p, out)),
+        DType::I32 => on!(i32, |p, out| rare_comparisons(op, p, out)),
+        DType::U32 => on!(u32, |p, out| rare_comparisons(op, p, out)),
+        DType::U64 => on!(u64, |p, out| rare_comparisons(op, p, out)),
+        // Arithmetic is not defined on these.
+        DType::F16 | DType::BF16 => {}
+    }
 }
 
 struct Fma<'r>(&'r [f32], &'r [f32], &'r [f32], &'r mut [f32]);

@@ -6,6 +6,7 @@ use crate::Level;
 use crate::lanes::{self, LANES, Lanes};
 use half::{bf16, f16};
 use metile_ir::dtype::DType;
+use std::mem::MaybeUninit;
 
 /// To `f32`, from anything but `f16` and `bf16`.
 macro_rules! to_float {
@@ -18,12 +19,14 @@ macro_rules! to_float {
 
 /// From one integer or `f32` to all integers, wrapping or saturating as `as` does.
 macro_rules! to_ints {
-    ($level:expr, $from:ty, $to:expr, $a:expr, $out:expr, $n:expr) => {{
+    ($from:ty, $to:expr, $a:expr, $out:expr, $n:expr) => {{
         macro_rules! one {
             ($ty:ty) => {{
                 // SAFETY: as the caller of `cast` promises.
                 let (a, out) = unsafe { (run::<$from>($a, $n), run_mut::<$ty>($out, $n)) };
-                map($level, a, out, |x: $from| x as $ty)
+                for (out, &x) in out.iter_mut().zip(a) {
+                    *out = x as $ty;
+                }
             }};
         }
         match $to {
@@ -67,7 +70,7 @@ pub unsafe fn cast(level: Level, from: DType, to: DType, a: *const u8, out: *mut
         return;
     }
     // What is no float32 on either side goes through one, as the language says.
-    let mut wide = [0f32; MAX_RUN];
+    let mut wide = [const { MaybeUninit::<f32>::uninit() }; MAX_RUN];
     match (from, to) {
         (DType::F16 | DType::BF16, DType::F32) => {
             // SAFETY: as the caller promises.
@@ -105,7 +108,9 @@ pub unsafe fn cast(level: Level, from: DType, to: DType, a: *const u8, out: *mut
                 ($ty:ty) => {{
                     // SAFETY: as the caller promises.
                     let (a, out) = unsafe { (run::<$ty>(a, n), run_mut::<u8>(out, n)) };
-                    map(level, a, out, |x: $ty| u8::from(x != (0 as $ty)))
+                    for (out, &x) in out.iter_mut().zip(a) {
+                        *out = u8::from(x != (0 as $ty));
+                    }
                 }};
             }
             from_dtype!(from, one);
@@ -113,7 +118,7 @@ pub unsafe fn cast(level: Level, from: DType, to: DType, a: *const u8, out: *mut
         _ => {
             macro_rules! one {
                 ($ty:ty) => {
-                    to_ints!(level, $ty, to, a, out, n)
+                    to_ints!($ty, to, a, out, n)
                 };
             }
             from_dtype!(from, one);

@@ -16,7 +16,7 @@ mod unary;
 pub use binary::{binary, compare, fma};
 pub use convert::{cast, widen};
 pub use movement::{
-    copy, copy_strided, fence, fill, gather_strided, index, normalize_bools, stream,
+    copy, copy_strided, fence, fill, gather_strided, index, normalize_bools, prefetch, stream,
 };
 pub use select::select;
 pub use unary::unary;
@@ -33,7 +33,7 @@ pub struct Operand {
 }
 
 /// The most elements that one call takes.
-pub const MAX_RUN: usize = 512;
+pub const MAX_RUN: usize = 1024;
 
 /// `n` elements at `p`.
 ///

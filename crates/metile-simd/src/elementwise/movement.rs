@@ -150,6 +150,19 @@ unsafe fn stream_avx2(a: *const u8, out: *mut u8, bytes: usize) {
     }
 }
 
+/// Asks for `bytes` bytes at `from`, which may be anywhere: no address is invalid.
+#[inline]
+pub fn prefetch(from: *const u8, bytes: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for at in (0..bytes).step_by(64) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a hint; it reads nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(at).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (from, bytes);
+}
+
 /// Makes streamed stores visible before anything after it.
 pub fn fence() {
     #[cfg(target_arch = "x86_64")]

@@ -98,13 +98,16 @@ fn floats(level: Level, op: UnaryOp, a: &[f32], out: &mut [f32]) {
     }
 }
 
-fn ints<T: Int>(level: Level, op: UnaryOp, a: &[T], out: &mut [T]) {
-    match op {
-        UnaryOp::Neg => map(level, a, out, T::neg),
-        UnaryOp::Abs => map(level, a, out, T::abs),
-        UnaryOp::ReverseBits => map(level, a, out, T::reverse_bits),
+fn ints<T: Int>(_: Level, op: UnaryOp, a: &[T], out: &mut [T]) {
+    let f: fn(T) -> T = match op {
+        UnaryOp::Neg => T::neg,
+        UnaryOp::Abs => T::abs,
+        UnaryOp::ReverseBits => T::reverse_bits,
         // The only other one that is defined on integers.
-        _ => map(level, a, out, T::not),
+        _ => T::not,
+    };
+    for (out, &a) in out.iter_mut().zip(a) {
+        *out = f(a);
     }
 }
 

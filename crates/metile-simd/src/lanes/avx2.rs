@@ -43,8 +43,17 @@ impl Lanes for Avx2 {
         has_avx2!(Avx2(_mm256_set1_ps(x)))
     }
     #[inline(always)]
-    unsafe fn widen_f16(bits: u16) -> f32 {
-        has_avx2!(_mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(i32::from(bits)))))
+    unsafe fn splat_f16(bits: u16) -> Self {
+        // Broadcast first: a single half would be inserted into a register with an older value, on
+        // which it would then depend.
+        has_avx2!(Avx2(_mm256_cvtph_ps(_mm_set1_epi16(bits as i16))))
+    }
+    #[inline(always)]
+    unsafe fn splat_f16_pair(bits: u32) -> [Self; 2] {
+        has_avx2!({
+            let pairs = _mm256_cvtph_ps(_mm_set1_epi32(bits as i32));
+            [Avx2(_mm256_moveldup_ps(pairs)), Avx2(_mm256_movehdup_ps(pairs))]
+        })
     }
     #[inline(always)]
     unsafe fn from_array(values: [f32; LANES]) -> Self {

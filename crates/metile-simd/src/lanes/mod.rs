@@ -27,11 +27,16 @@ pub trait Lanes: Copy {
     /// # Safety
     /// The machine has the level.
     unsafe fn splat(x: f32) -> Self;
-    /// The IEEE half with these bits, widened.
+    /// The IEEE half with these bits, widened, in every lane.
     ///
     /// # Safety
     /// The machine has the level.
-    unsafe fn widen_f16(bits: u16) -> f32;
+    unsafe fn splat_f16(bits: u16) -> Self;
+    /// As [`Lanes::splat_f16`], of the low half of `bits` and of the high one.
+    ///
+    /// # Safety
+    /// The machine has the level.
+    unsafe fn splat_f16_pair(bits: u32) -> [Self; 2];
     /// Eight values.
     ///
     /// # Safety

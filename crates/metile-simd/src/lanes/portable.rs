@@ -38,8 +38,12 @@ impl Lanes for Portable {
         Portable([x; LANES])
     }
     #[inline(always)]
-    unsafe fn widen_f16(bits: u16) -> f32 {
-        widen_f16(bits)
+    unsafe fn splat_f16(bits: u16) -> Self {
+        Portable([widen_f16(bits); LANES])
+    }
+    #[inline(always)]
+    unsafe fn splat_f16_pair(bits: u32) -> [Self; 2] {
+        [bits as u16, (bits >> 16) as u16].map(|half| Portable([widen_f16(half); LANES]))
     }
     #[inline(always)]
     unsafe fn from_array(values: [f32; LANES]) -> Self {

@@ -72,17 +72,9 @@ impl<E: Element, const R: usize, const C: usize> Work for Block<E, R, C> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let part = self.0;
-        let mut at = part.first;
-        // SAFETY: rows `at..at + C` are below `last`.
-        unsafe {
-            while at + C <= part.last {
-                several::<L, E, R, C>(&part, at);
-                at += C;
-            }
-            while at < part.last {
-                several::<L, E, R, 1>(&part, at);
-                at += 1;
-            }
+        for at in (part.first..part.last).step_by(C) {
+            // SAFETY: row `at` is below `last`.
+            unsafe { several::<L, E, R, C>(&part, at) };
         }
     }
 }
@@ -91,8 +83,11 @@ impl<E: Element, const R: usize, const C: usize> Work for Block<E, R, C> {
 unsafe fn several<L: Lanes, E: Element, const R: usize, const C: usize>(part: &Part<E>, at: usize) {
     let k = part.k;
     let x = part.x.base.wrapping_add(part.row * part.x.stride);
-    let w: [*const E; C] =
-        std::array::from_fn(|c| part.w.base.wrapping_offset((at + c) as isize * part.w.stride));
+    // The last row stands in for those beyond it.
+    let w: [*const E; C] = std::array::from_fn(|c| {
+        let row = (at + c).min(part.last - 1);
+        part.w.base.wrapping_offset(row as isize * part.w.stride)
+    });
     let whole = k / LANES * LANES;
     // SAFETY: rows of `x` and `w` have `k` elements; targets are the results' places.
     unsafe {
@@ -123,7 +118,9 @@ unsafe fn several<L: Lanes, E: Element, const R: usize, const C: usize>(part: &P
         }
         for r in 0..R {
             for c in 0..C {
-                *part.targets.at(part.row + r, at + c) += acc[r][c].sum();
+                if at + c < part.last {
+                    *part.targets.at(part.row + r, at + c) += acc[r][c].sum();
+                }
             }
         }
     }

@@ -145,6 +145,10 @@ impl Lowering<'_> {
             }
             OpKind::Select => {
                 let dtype = self.dtype(result);
+                if let Val::Mask(op, x, y) = self.val(operands[0]) {
+                    let (a, b) = (self.chunk(operands[1]), self.chunk(operands[2]));
+                    return self.make(result, |to| Step::SelectIndex { dtype, op, x, y, a, b, to });
+                }
                 let c = self.chunk(operands[0]);
                 let (a, b) = (self.chunk(operands[1]), self.chunk(operands[2]));
                 self.make(result, |to| Step::Select { dtype, c, a, b, to });

@@ -3,6 +3,7 @@
 mod control;
 mod dot;
 mod elementwise;
+mod fuse;
 mod memory;
 mod pass;
 mod rearrange;
@@ -99,6 +100,7 @@ struct Lowering<'k> {
     code: Vec<Instr>,
     /// Positions of loops in the code, for the lifetime of slots.
     loops: Vec<(usize, usize)>,
+    accesses: usize,
     open: Option<Open>,
     hints: HashMap<Value, Hint>,
     /// What values were before they were copied to a slot, for each region around.
@@ -133,6 +135,7 @@ pub fn lower(kernel: &Verified) -> Form {
         prologue: Vec::new(),
         code: Vec::new(),
         loops: Vec::new(),
+        accesses: 0,
         open: None,
         hints: HashMap::new(),
         scopes: Vec::new(),
@@ -186,6 +189,7 @@ impl Lowering<'_> {
             code: self.code,
             slots,
             scratch_bytes,
+            accesses: self.accesses,
             persistent: self.kernel.persistent,
         }
     }
@@ -283,8 +287,7 @@ impl Lowering<'_> {
     /// Emits what computes scalars or views from `operands`: once a launch, if none of them depends
     /// on the program.
     fn emit_for(&mut self, operands: &[Value], results: &[Value], instr: Instr) {
-        let once = self.scopes.len() == 1 && operands.iter().all(|v| self.invariant[v.index()]);
-        if once {
+        if self.is_invariant(operands) {
             for result in results {
                 self.invariant[result.index()] = true;
             }
@@ -292,6 +295,11 @@ impl Lowering<'_> {
         } else {
             self.code.push(instr);
         }
+    }
+
+    /// Whether what is computed here from `operands` is the same for every program.
+    fn is_invariant(&self, operands: &[Value]) -> bool {
+        self.scopes.len() == 1 && operands.iter().all(|v| self.invariant[v.index()])
     }
 
     fn region(&mut self, region: RegionId) {
@@ -352,7 +360,7 @@ impl Lowering<'_> {
             | OpKind::CounterWait
             | OpKind::GridBarrier
             | OpKind::Assert { .. }
-            | OpKind::Print { .. } => self.sync(id, op),
+            | OpKind::Print { .. } => self.sync(op),
             OpKind::For | OpKind::While | OpKind::If => self.control(op),
             OpKind::Return => {
                 self.close();

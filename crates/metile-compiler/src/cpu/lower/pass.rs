@@ -1,6 +1,6 @@
 //! The pass under construction.
 
-use super::{Hint, Lowering, SlotView, Val};
+use super::{Hint, Lowering, SlotView, Val, fuse};
 use crate::cpu::form::*;
 use metile_ir::dtype::DType;
 use metile_ir::tile::{Shape, Value};
@@ -36,6 +36,8 @@ impl Open {
                 steps: Vec::new(),
                 reductions: Vec::new(),
                 temps: 0,
+                first_access: 0,
+                homes: Vec::new(),
                 reads: Vec::new(),
                 only_stores: false,
                 heavy: false,
@@ -271,8 +273,12 @@ impl Lowering<'_> {
             .iter()
             .any(|s| matches!(s, Step::Store { .. } | Step::Scatter { .. } | Step::Reduce { .. }))
         {
+            fuse::chains(&mut open.pass);
+            fuse::homes(&mut open.pass);
             reuse_temps(&mut open.pass);
             summarize(&mut open.pass);
+            open.pass.first_access = self.accesses;
+            self.accesses += open.pass.accesses.len();
             self.emit(Instr::Pass(Box::new(open.pass)));
         }
     }
@@ -387,7 +393,8 @@ fn summarize(pass: &mut Pass) {
         Step::Scatter { .. } | Step::Reduce { .. } => true,
         _ => false,
     };
-    let only_stores = !pass.steps.iter().any(elsewhere);
+    let fed = |step: &Step| matches!(step, Step::Chain { reduction: Some(_), .. });
+    let only_stores = pass.homes.is_empty() && !pass.steps.iter().any(|s| elsewhere(s) || fed(s));
     pass.reads = reads;
     pass.only_stores = only_stores;
 }
@@ -399,7 +406,21 @@ fn reuse_temps(pass: &mut Pass) {
     for (n, step) in pass.steps.iter_mut().enumerate() {
         step.for_each_temp(&mut |temp, _| last[*temp as usize] = n);
     }
+    // A choice between two chunks may be one of them.
+    for step in pass.steps.iter().rev() {
+        if let Step::SelectIndex { a, b, to, .. } = step {
+            let until = last[*to as usize];
+            for source in [a, b] {
+                if let Source::Temp(temp) = source {
+                    last[*temp as usize] = last[*temp as usize].max(until);
+                }
+            }
+        }
+    }
     let mut fixed = vec![false; pass.temps as usize];
+    for (temp, _) in &pass.homes {
+        fixed[*temp as usize] = true;
+    }
     for step in &mut pass.setup {
         step.for_each_temp(&mut |temp, _| fixed[*temp as usize] = true);
     }
@@ -411,6 +432,9 @@ fn reuse_temps(pass: &mut Pass) {
     }
     for step in &mut pass.setup {
         step.for_each_temp(&mut |temp, _| *temp = place[*temp as usize].unwrap_or(0));
+    }
+    for (temp, _) in &mut pass.homes {
+        *temp = place[*temp as usize].unwrap_or(0);
     }
     let mut free: Vec<Temp> = Vec::new();
     for (n, step) in pass.steps.iter_mut().enumerate() {

@@ -2,10 +2,10 @@
 
 use super::Lowering;
 use crate::cpu::form::*;
-use metile_ir::tile::{Op, OpId, OpKind};
+use metile_ir::tile::{Op, OpKind};
 
 impl Lowering<'_> {
-    pub(super) fn sync(&mut self, id: OpId, op: &Op) {
+    pub(super) fn sync(&mut self, op: &Op) {
         match &op.kind {
             OpKind::CounterAdd | OpKind::CounterWait => {
                 let view = self.view_of(op.operands[0]);
@@ -13,16 +13,24 @@ impl Lowering<'_> {
                 self.close();
                 let kind =
                     if op.kind == OpKind::CounterAdd { CounterOp::Add } else { CounterOp::Wait };
-                self.emit(Instr::Counter { op: kind, view, index, n, source: id });
+                let parameter = self.kernel.parameters[self.roots[view as usize]];
+                let name = self.kernel.values[parameter].name.clone().unwrap_or_default();
+                self.emit(Instr::Counter { op: kind, view, index, n, name, span: op.span });
             }
             OpKind::GridBarrier => {
                 self.close();
-                self.emit(Instr::Barrier { source: id });
+                self.emit(Instr::Barrier { span: op.span });
             }
             OpKind::Assert { message } => {
+                let once =
+                    self.is_invariant(&op.operands) && self.shape(op.operands[0]).is_scalar();
                 let value = self.carrier(op.operands[0]);
+                let assert = Instr::Assert { value, message: message.clone(), span: op.span };
+                if once {
+                    return self.prologue.push(assert);
+                }
                 self.close();
-                self.emit(Instr::Assert { value, message: message.clone(), span: op.span });
+                self.emit(assert);
             }
             OpKind::Print { format } => {
                 let values = op.operands.iter().map(|&v| self.carrier(v)).collect();

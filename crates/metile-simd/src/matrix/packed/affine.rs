@@ -18,17 +18,17 @@ impl Groups {
     }
 
     #[inline(always)]
-    unsafe fn open<L: Lanes>(self, row: Row, group: usize, unit_bytes: usize) -> Group {
-        let number = |part: *const u8| {
+    unsafe fn open<L: Lanes>(self, row: Row, group: usize, unit_bytes: usize) -> Group<L> {
+        let number = |part: *const u8| -> L {
             // SAFETY: the group's scale and bias are in memory.
             unsafe {
                 match self.scale {
-                    AffineScale::F16 => half_at::<L>(part.add(2 * group)),
+                    AffineScale::F16 => half_at(part.add(2 * group)),
                     AffineScale::BF16 => {
                         let bits = part.cast::<u16>().add(group).read_unaligned();
-                        f32::from_bits(u32::from(bits) << 16)
+                        L::splat(f32::from_bits(u32::from(bits) << 16))
                     }
-                    AffineScale::F32 => part.cast::<f32>().add(group).read_unaligned(),
+                    AffineScale::F32 => L::splat(part.cast::<f32>().add(group).read_unaligned()),
                 }
             }
         };
@@ -42,10 +42,10 @@ impl Groups {
 
 /// A group with its scale and bias.
 #[derive(Clone, Copy)]
-pub(super) struct Group {
+pub(super) struct Group<L> {
     integers: *const u8,
-    scale: f32,
-    bias: f32,
+    scale: L,
+    bias: L,
 }
 
 /// 4-bit integers: element `2i` in the low nibble of byte `i`, `2i + 1` in the high one.
@@ -59,25 +59,24 @@ macro_rules! group {
     ($unit_bytes:literal) => {
         const OFFSET: f32 = 0.0;
         const MIN: bool = true;
-        type Open<L: Lanes> = Group;
+        const KINDS: usize = 1;
+        type Open<L: Lanes> = Group<L>;
         #[inline(always)]
         fn units(self) -> usize {
             self.0.units
         }
         #[inline(always)]
-        unsafe fn open<L: Lanes>(self, row: Row, block: usize) -> Group {
+        unsafe fn open<L: Lanes>(self, row: Row, block: usize) -> Group<L> {
             // SAFETY: the group is in memory.
             unsafe { self.0.open::<L>(row, block, $unit_bytes) }
         }
         #[inline(always)]
-        unsafe fn scale<L: Lanes>(self, group: &Group, _: usize) -> L {
-            // SAFETY: passed on to the caller.
-            unsafe { L::splat(group.scale) }
+        unsafe fn scale<L: Lanes>(self, group: &Group<L>, _: usize) -> L {
+            group.scale
         }
         #[inline(always)]
-        unsafe fn min<L: Lanes>(self, group: &Group, _: usize) -> L {
-            // SAFETY: passed on to the caller.
-            unsafe { L::splat(group.bias) }
+        unsafe fn min<L: Lanes>(self, group: &Group<L>, _: usize) -> L {
+            group.bias
         }
     };
 }
@@ -87,7 +86,7 @@ impl Blocks for Four {
     const RANGE: Range = Range::U7;
     const ORDER: Order = Order::Paired;
     #[inline(always)]
-    unsafe fn integers<L: Lanes>(self, group: &Group, unit: usize) -> L::Words {
+    unsafe fn integers<L: Lanes>(self, group: &Group<L>, unit: usize) -> L::Words {
         // SAFETY: the group is in memory.
         unsafe { nibbles::<L>(group.integers.add(16 * unit)) }
     }
@@ -98,7 +97,7 @@ impl Blocks for Eight {
     const RANGE: Range = Range::U8;
     const ORDER: Order = Order::Straight;
     #[inline(always)]
-    unsafe fn integers<L: Lanes>(self, group: &Group, unit: usize) -> L::Words {
+    unsafe fn integers<L: Lanes>(self, group: &Group<L>, unit: usize) -> L::Words {
         // SAFETY: the group is in memory.
         unsafe { L::Words::load(group.integers.add(32 * unit)) }
     }

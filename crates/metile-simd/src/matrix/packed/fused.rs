@@ -25,7 +25,7 @@ pub(super) unsafe fn multiply<F: Blocks>(
 ) -> *const f32 {
     let units = w.units.1 - w.units.0;
     let stride = units * STEP;
-    let padded = rows.next_multiple_of(8);
+    let padded = rows.next_multiple_of(4);
     let base = scratch.x.floats(padded * stride);
     let straight = scratch.strip.floats(units * UNIT);
     let y = scratch.y.floats(padded * w.rows);
@@ -47,8 +47,7 @@ pub(super) unsafe fn multiply<F: Blocks>(
             row += match rows - row {
                 1 => lanes::run(level, Block::<F, 1, 2>(part)),
                 2 => lanes::run(level, Block::<F, 2, 2>(part)),
-                3 | 4 => lanes::run(level, Block::<F, 4, 1>(part)),
-                _ => lanes::run(level, Block::<F, 8, 1>(part)),
+                _ => lanes::run(level, Block::<F, 4, 1>(part)),
             };
         }
     }
@@ -89,17 +88,9 @@ impl<F: Blocks, const R: usize, const C: usize> Work for Block<F, R, C> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) -> usize {
         let part = self.0;
-        let mut at = 0;
-        // SAFETY: rows `at..at + C` are weights.
-        unsafe {
-            while at + C <= part.w.rows {
-                several::<L, F, R, C>(&part, at);
-                at += C;
-            }
-            while at < part.w.rows {
-                several::<L, F, R, 1>(&part, at);
-                at += 1;
-            }
+        for at in (0..part.w.rows).step_by(C) {
+            // SAFETY: row `at` is a weight.
+            unsafe { several::<L, F, R, C>(&part, at) };
         }
         R
     }
@@ -107,39 +98,44 @@ impl<F: Blocks, const R: usize, const C: usize> Work for Block<F, R, C> {
 
 #[inline(always)]
 unsafe fn several<L: Lanes, F: Blocks, const R: usize, const C: usize>(part: &Part<F>, at: usize) {
-    let rows: [super::Row; C] = std::array::from_fn(|c| part.w.row(at + c));
+    // The last row stands in for those beyond it.
+    let rows: [super::Row; C] = std::array::from_fn(|c| part.w.row((at + c).min(part.w.rows - 1)));
     let per_block = part.f.units();
     let (first, end) = part.w.units;
     // SAFETY: blocks of the units are in memory; `x` and `y` have `R` rows.
     unsafe {
         let mut acc = [[L::splat(0.0); C]; R];
-        let mut unit = first;
+        let (mut block, mut unit, mut left) = (first / per_block, first % per_block, end - first);
         let mut x = part.x;
-        while unit < end {
-            let block = unit / per_block;
+        while left > 0 {
             let mut open = [part.f.open::<L>(rows[0], block); C];
             for c in 1..C {
                 open[c] = part.f.open::<L>(rows[c], block);
             }
-            let last = end.min((block + 1) * per_block);
-            if per_block == 8 && last - unit == 8 {
-                // A constant count: unrolled, so that shifts by unit are immediate.
-                for u in 0..8 {
-                    one_unit(part.f, &open, u, x.add(u * STEP), part.stride, &mut acc);
-                }
-                x = x.add(8 * STEP);
-                unit = last;
-            } else {
-                while unit < last {
-                    one_unit(part.f, &open, unit % per_block, x, part.stride, &mut acc);
+            let last = per_block.min(unit + left);
+            left -= last - unit;
+            while unit < last {
+                if F::KINDS > 1 && unit % F::KINDS == 0 && last - unit >= F::KINDS {
+                    // A known kind: shifts by unit are immediate.
+                    for kind in 0..F::KINDS {
+                        let unit = unit / F::KINDS * F::KINDS + kind;
+                        one_unit(part.f, &open, unit, x.add(kind * STEP), part.stride, &mut acc);
+                    }
+                    x = x.add(F::KINDS * STEP);
+                    unit += F::KINDS;
+                } else {
+                    one_unit(part.f, &open, unit, x, part.stride, &mut acc);
                     x = x.add(STEP);
                     unit += 1;
                 }
             }
+            (block, unit) = (block + 1, 0);
         }
         for r in 0..R {
             for c in 0..C {
-                *part.y.add(r * part.w.rows + at + c) = acc[r][c].sum();
+                if at + c < part.w.rows {
+                    *part.y.add(r * part.w.rows + at + c) = acc[r][c].sum();
+                }
             }
         }
     }

@@ -1,6 +1,6 @@
 //! GGUF's 256-element super-blocks, eight units each.
 
-use super::{Blocks, Order, Range, Row, half_at};
+use super::{Blocks, Order, Range, Row, half_at, halves_at};
 use crate::lanes::{Lanes, Words};
 
 /// `(d·scale)·q - dmin·min`: `d`, `dmin` f16, 12 bytes of scales, 128 bytes of nibbles. Each 32 bytes
@@ -45,11 +45,11 @@ unsafe fn scaled_min<L: Lanes>(block: *const u8) -> ScaledMin {
             0,
         ];
         let values = L::Words::from_array(words).widen_u8();
-        let (d, dmin) = (L::splat(half_at::<L>(block)), L::splat(-half_at::<L>(block.add(2))));
+        let [d, dmin] = halves_at::<L>(block);
         ScaledMin {
             block,
             scales: values[0].mul(d).to_array(),
-            mins: values[1].mul(dmin).to_array(),
+            mins: values[1].mul(dmin).mul(L::splat(-1.0)).to_array(),
         }
     }
 }
@@ -72,6 +72,7 @@ macro_rules! with_min {
         const MIN: bool = true;
         const RANGE: Range = Range::U7;
         const ORDER: Order = Order::Straight;
+        const KINDS: usize = 2;
         type Open<L: Lanes> = ScaledMin;
         #[inline(always)]
         fn units(self) -> usize {
@@ -130,6 +131,7 @@ impl Blocks for Q6K {
     const MIN: bool = false;
     const RANGE: Range = Range::U7;
     const ORDER: Order = Order::Straight;
+    const KINDS: usize = 4;
     type Open<L: Lanes> = Halves;
     #[inline(always)]
     fn units(self) -> usize {
@@ -140,7 +142,7 @@ impl Blocks for Q6K {
         let block = row.0[0].wrapping_add(block * 210);
         // SAFETY: the block is in memory.
         unsafe {
-            let d = L::splat(half_at::<L>(block.add(208)));
+            let d = half_at::<L>(block.add(208));
             let values = L::Words::load_twice(block.add(192)).widen_i8();
             let mut scales = [0.0; 16];
             values[0].mul(d).store(scales.as_mut_ptr());

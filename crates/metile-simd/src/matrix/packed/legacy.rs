@@ -1,6 +1,6 @@
 //! GGUF's 32-element blocks. Low nibbles are elements 0 to 15, high nibbles 16 to 31.
 
-use super::{Blocks, Order, Range, Row, half_at};
+use super::{Blocks, Order, Range, Row, halves_at};
 use crate::lanes::{Lanes, Words};
 
 /// `d·(q - 8)`: `d` f16, 16 bytes of nibbles.
@@ -61,47 +61,40 @@ unsafe fn fifth_bits<L: Lanes>(p: *const u8) -> L::Words {
     }
 }
 
+/// A block, its scale and its min.
+#[derive(Clone, Copy)]
+pub(super) struct Open<L> {
+    block: *const u8,
+    scale: L,
+    min: L,
+}
+
 /// The parts of the trait that every format here has alike.
 macro_rules! one_unit {
     () => {
         const ORDER: Order = Order::Straight;
-        type Open<L: Lanes> = *const u8;
+        const KINDS: usize = 1;
+        type Open<L: Lanes> = Open<L>;
         #[inline(always)]
         fn units(self) -> usize {
             1
         }
         #[inline(always)]
-        unsafe fn open<L: Lanes>(self, row: Row, block: usize) -> *const u8 {
-            row.0[0].wrapping_add(block * Self::BYTES)
+        unsafe fn open<L: Lanes>(self, row: Row, block: usize) -> Open<L> {
+            let block = row.0[0].wrapping_add(block * Self::BYTES);
+            // SAFETY: the block is in memory; all are longer than 4 bytes.
+            unsafe {
+                let [scale, second] = halves_at::<L>(block);
+                Open { block, scale, min: if Self::MIN { second } else { L::splat(0.0) } }
+            }
         }
         #[inline(always)]
-        unsafe fn scale<L: Lanes>(self, block: &*const u8, _: usize) -> L {
-            // SAFETY: the block is in memory.
-            unsafe { L::splat(half_at::<L>(*block)) }
+        unsafe fn scale<L: Lanes>(self, open: &Open<L>, _: usize) -> L {
+            open.scale
         }
-    };
-}
-
-/// The min of formats without one.
-macro_rules! no_min {
-    () => {
-        const MIN: bool = false;
         #[inline(always)]
-        unsafe fn min<L: Lanes>(self, _: &*const u8, _: usize) -> L {
-            // SAFETY: passed on to the caller.
-            unsafe { L::splat(0.0) }
-        }
-    };
-}
-
-/// A min after the scale.
-macro_rules! min_second {
-    () => {
-        const MIN: bool = true;
-        #[inline(always)]
-        unsafe fn min<L: Lanes>(self, block: &*const u8, _: usize) -> L {
-            // SAFETY: the block is in memory.
-            unsafe { L::splat(half_at::<L>(block.add(2))) }
+        unsafe fn min<L: Lanes>(self, open: &Open<L>, _: usize) -> L {
+            open.min
         }
     };
 }
@@ -118,60 +111,60 @@ bytes!(Q4_0: 18, Q4_1: 20, Q5_0: 22, Q5_1: 24, Q8_0: 34);
 
 impl Blocks for Q4_0 {
     one_unit!();
-    no_min!();
+    const MIN: bool = false;
     const OFFSET: f32 = 8.0;
     const RANGE: Range = Range::U7;
     #[inline(always)]
-    unsafe fn integers<L: Lanes>(self, block: &*const u8, _: usize) -> L::Words {
+    unsafe fn integers<L: Lanes>(self, open: &Open<L>, _: usize) -> L::Words {
         // SAFETY: the block is in memory.
-        unsafe { nibbles::<L>(block.add(2)) }
+        unsafe { nibbles::<L>(open.block.add(2)) }
     }
 }
 
 impl Blocks for Q4_1 {
     one_unit!();
-    min_second!();
+    const MIN: bool = true;
     const OFFSET: f32 = 0.0;
     const RANGE: Range = Range::U7;
     #[inline(always)]
-    unsafe fn integers<L: Lanes>(self, block: &*const u8, _: usize) -> L::Words {
+    unsafe fn integers<L: Lanes>(self, open: &Open<L>, _: usize) -> L::Words {
         // SAFETY: the block is in memory.
-        unsafe { nibbles::<L>(block.add(4)) }
+        unsafe { nibbles::<L>(open.block.add(4)) }
     }
 }
 
 impl Blocks for Q5_0 {
     one_unit!();
-    no_min!();
+    const MIN: bool = false;
     const OFFSET: f32 = 16.0;
     const RANGE: Range = Range::U7;
     #[inline(always)]
-    unsafe fn integers<L: Lanes>(self, block: &*const u8, _: usize) -> L::Words {
+    unsafe fn integers<L: Lanes>(self, open: &Open<L>, _: usize) -> L::Words {
         // SAFETY: the block is in memory.
-        unsafe { nibbles::<L>(block.add(6)).or(fifth_bits::<L>(block.add(2))) }
+        unsafe { nibbles::<L>(open.block.add(6)).or(fifth_bits::<L>(open.block.add(2))) }
     }
 }
 
 impl Blocks for Q5_1 {
     one_unit!();
-    min_second!();
+    const MIN: bool = true;
     const OFFSET: f32 = 0.0;
     const RANGE: Range = Range::U7;
     #[inline(always)]
-    unsafe fn integers<L: Lanes>(self, block: &*const u8, _: usize) -> L::Words {
+    unsafe fn integers<L: Lanes>(self, open: &Open<L>, _: usize) -> L::Words {
         // SAFETY: the block is in memory.
-        unsafe { nibbles::<L>(block.add(8)).or(fifth_bits::<L>(block.add(4))) }
+        unsafe { nibbles::<L>(open.block.add(8)).or(fifth_bits::<L>(open.block.add(4))) }
     }
 }
 
 impl Blocks for Q8_0 {
     one_unit!();
-    no_min!();
+    const MIN: bool = false;
     const OFFSET: f32 = 0.0;
     const RANGE: Range = Range::I8;
     #[inline(always)]
-    unsafe fn integers<L: Lanes>(self, block: &*const u8, _: usize) -> L::Words {
+    unsafe fn integers<L: Lanes>(self, open: &Open<L>, _: usize) -> L::Words {
         // SAFETY: the block is in memory.
-        unsafe { L::Words::load(block.add(2)) }
+        unsafe { L::Words::load(open.block.add(2)) }
     }
 }

@@ -79,6 +79,8 @@ trait Blocks: Copy {
     const RANGE: Range;
     /// The integers' order.
     const ORDER: Order;
+    /// Units whose integers are taken apart differently.
+    const KINDS: usize;
     /// A block with its scales at hand.
     type Open<L: Lanes>: Copy;
 
@@ -159,9 +161,16 @@ use with_blocks;
 
 /// The `f16` at `p`, widened.
 #[inline(always)]
-unsafe fn half_at<L: Lanes>(p: *const u8) -> f32 {
+unsafe fn half_at<L: Lanes>(p: *const u8) -> L {
     // SAFETY: valid for two reads by the caller's contract.
-    unsafe { L::widen_f16(p.cast::<u16>().read_unaligned()) }
+    unsafe { L::splat_f16(p.cast::<u16>().read_unaligned()) }
+}
+
+/// The two `f16` at `p`, widened.
+#[inline(always)]
+unsafe fn halves_at<L: Lanes>(p: *const u8) -> [L; 2] {
+    // SAFETY: valid for four reads by the caller's contract.
+    unsafe { L::splat_f16_pair(p.cast::<u32>().read_unaligned()) }
 }
 
 /// Bytes `j, j + 4, …` of the unit as floats in vector `j`; [`Range::I8`] in the order of the bytes.

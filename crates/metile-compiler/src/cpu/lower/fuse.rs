@@ -1,0 +1,165 @@
+//! Steps of a pass made into super-instructions, and results put straight where they are kept.
+
+use crate::cpu::form::*;
+use metile_ir::dtype::DType;
+use metile_ir::tile::{BinaryOp, MAX_RANK, ReduceOp, UnaryOp};
+use metile_simd::chain::{Chain, Second};
+
+/// Joins an `f32` operation with the one step that uses its result, and with the reduction that takes
+/// the outcome.
+pub(super) fn chains(pass: &mut Pass) {
+    let uses = uses(pass);
+    let made = makers(pass);
+    let mut gone = vec![false; pass.steps.len()];
+    for n in 0..pass.steps.len() {
+        if let Some((chain, inner)) = two_steps(pass, n, &uses, &made) {
+            pass.steps[n] = chain;
+            gone[inner] = true;
+        }
+    }
+    for n in 0..pass.steps.len() {
+        if !gone[n] {
+            feed(pass, n, &mut gone);
+        }
+    }
+    let mut n = 0;
+    pass.steps.retain(|_| {
+        n += 1;
+        !gone[n - 1]
+    });
+}
+
+/// How often each chunk is read.
+fn uses(pass: &mut Pass) -> Vec<u32> {
+    let mut uses = vec![0; pass.temps as usize];
+    for step in &mut pass.steps {
+        step.for_each_temp(&mut |temp, made| uses[*temp as usize] += u32::from(!made));
+    }
+    uses
+}
+
+/// The step that makes each chunk.
+fn makers(pass: &mut Pass) -> Vec<Option<usize>> {
+    let mut makers = vec![None; pass.temps as usize];
+    for (n, step) in pass.steps.iter_mut().enumerate() {
+        step.for_each_temp(&mut |temp, made| {
+            if made {
+                makers[*temp as usize] = Some(n);
+            }
+        });
+    }
+    makers
+}
+
+/// The chain of step `n` and the one before it that only it uses, with that one's number.
+fn two_steps(pass: &Pass, n: usize, uses: &[u32], made: &[Option<usize>]) -> Option<(Step, usize)> {
+    let reads = |source: Source| match source {
+        Source::Temp(temp) => made[temp as usize].map(|at| (temp, at)),
+        _ => None,
+    };
+    let (second, inner, c, wanted, to) = match pass.steps[n] {
+        Step::Unary { op: UnaryOp::Exp, dtype: DType::F32, a, to } => {
+            (Second::Exp, a, Source::Reg(0), 1, to)
+        }
+        Step::Binary { op: BinaryOp::Mul, dtype: DType::F32, a, b, to } if a == b => {
+            (Second::Square, a, Source::Reg(0), 2, to)
+        }
+        Step::Binary { op: op @ (BinaryOp::Mul | BinaryOp::Add), dtype: DType::F32, a, b, to } => {
+            let second = if op == BinaryOp::Mul { Second::Mul } else { Second::Add };
+            // Either side may be the chain; the other one has to be there by then.
+            let fits = |s: Source| {
+                reads(s).is_some_and(|(temp, at)| {
+                    uses[temp as usize] == 1 && matches!(pass.steps[at], Step::Binary { .. })
+                })
+            };
+            if fits(a) { (second, a, b, 1, to) } else { (second, b, a, 1, to) }
+        }
+        _ => return None,
+    };
+    let (temp, at) = reads(inner)?;
+    let Step::Binary { op: first, dtype: DType::F32, a, b, .. } = pass.steps[at] else {
+        return None;
+    };
+    let (a, b) = in_order(first, a, b)?;
+    let chain = Chain { first, second, reduce: None };
+    (uses[temp as usize] == wanted && chain.exists())
+        .then_some((Step::Chain { chain, a, b, c, reduction: None, to }, at))
+}
+
+/// The operands with a scalar, if there is one, on the right.
+fn in_order(op: BinaryOp, a: Source, b: Source) -> Option<(Source, Source)> {
+    match (a, b, op) {
+        (Source::Reg(_), Source::Reg(_), _) => None,
+        (Source::Reg(_), _, BinaryOp::Add | BinaryOp::Mul) => Some((b, a)),
+        (Source::Reg(_), ..) => None,
+        _ => Some((a, b)),
+    }
+}
+
+/// Joins step `n` with the reduction of its result along the row.
+fn feed(pass: &mut Pass, n: usize, gone: &mut [bool]) {
+    let to = match pass.steps[n] {
+        Step::Chain { to, reduction: None, .. } | Step::Binary { dtype: DType::F32, to, .. } => to,
+        _ => return,
+    };
+    let inner = pass.shape.rank() - 1;
+    let taker = (n + 1..pass.steps.len()).find(|&m| {
+        let Step::Reduce { reduction, value: Source::Temp(temp) } = pass.steps[m] else {
+            return false;
+        };
+        let r = &pass.reductions[reduction as usize];
+        temp == to && r.axis == inner && matches!(r.op, ReduceOp::Sum | ReduceOp::Max) && !gone[m]
+    });
+    let Some(taker) = taker else { return };
+    let Step::Reduce { reduction, .. } = pass.steps[taker] else { return };
+    let reduce = Some(pass.reductions[reduction as usize].op);
+    let fed = match pass.steps[n] {
+        Step::Chain { chain, a, b, c, .. } => {
+            let chain = Chain { reduce, ..chain };
+            Step::Chain { chain, a, b, c, reduction: Some(reduction), to }
+        }
+        Step::Binary { op: first, a, b, .. } => {
+            let chain = Chain { first, second: Second::None, reduce };
+            let Some((a, b)) = in_order(first, a, b).filter(|_| chain.exists()) else { return };
+            Step::Chain { chain, a, b, c: Source::Reg(0), reduction: Some(reduction), to }
+        }
+        _ => return,
+    };
+    pass.steps[n] = fed;
+    gone[taker] = true;
+}
+
+/// A chunk that is stored to a slot which the pass does not touch otherwise is made there.
+pub(super) fn homes(pass: &mut Pass) {
+    let in_row = |place: &Place| match place {
+        Place::Slot { slot, strides, .. } => (strides[pass.shape.rank() - 1] == 1).then_some(*slot),
+        Place::Tensor { .. } => None,
+    };
+    let mut homes: Vec<(Temp, u16)> = Vec::new();
+    let mut setup = Vec::new();
+    for step in &mut pass.setup {
+        step.for_each_temp(&mut |temp, _| setup.push(*temp));
+    }
+    for step in &pass.steps {
+        let Step::Store { access, value: Source::Temp(temp) } = *step else { continue };
+        let Some(slot) = in_row(&pass.accesses[access as usize].place) else { continue };
+        let touched = pass.accesses.iter().enumerate().any(|(n, other)| {
+            n != access as usize && matches!(other.place, Place::Slot { slot: s, .. } if s == slot)
+        }) || reduced_into(pass, slot);
+        let taken = homes.iter().any(|(t, a)| *t == temp || *a == access) || setup.contains(&temp);
+        if !touched && !taken {
+            homes.push((temp, access));
+        }
+    }
+    pass.steps.retain(|step| {
+        !matches!(step, Step::Store { access, value: Source::Temp(temp) } if homes.contains(&(*temp, *access)))
+    });
+    debug_assert!(MAX_RANK >= pass.shape.rank());
+    pass.homes = homes;
+}
+
+fn reduced_into(pass: &Pass, slot: SlotId) -> bool {
+    pass.reductions
+        .iter()
+        .any(|r| matches!(r.to, ReductionTarget::Slot { slot: s, .. } if s == slot))
+}
