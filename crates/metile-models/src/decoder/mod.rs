@@ -118,7 +118,8 @@ impl Model {
         let weights = Weights::load(checkpoint, device, options.rope_frequencies)?;
         let q8 = options.activations == Activations::Q8;
         if q8 && !weights.takes_blocks() {
-            let problem = "activations can be q8 where weights are GGUF blocks, and this model has none";
+            let problem =
+                "activations can be q8 where weights are GGUF blocks, and this model has none";
             return Err(Error::Option(problem.to_owned()));
         }
         let mut buffers = Buffers::new(device, &config, options.chunk, options.context, q8)?;
@@ -261,7 +262,7 @@ impl Model {
                 self.options.chunk
             )));
         }
-        self.check_ids(ids)?;
+        check_ids(ids, self.config.vocabulary)?;
         let before = self.cached.len();
         if before + ids.len() > self.options.context {
             return Err(Error::Context {
@@ -280,18 +281,6 @@ impl Model {
         }
         self.cached.extend_from_slice(ids);
         Ok(())
-    }
-
-    /// Whether all `ids` are in the vocabulary.
-    ///
-    /// # Errors
-    /// The first that is not, with its place.
-    pub fn check_ids(&self, ids: &[u32]) -> Result<(), Error> {
-        let vocabulary = self.config.vocabulary;
-        match ids.iter().position(|&id| id as usize >= vocabulary) {
-            Some(place) => Err(Error::Id { id: ids[place], place, vocabulary }),
-            None => Ok(()),
-        }
     }
 
     /// The logits of the last row read, one number per token of the vocabulary. Those of
@@ -331,5 +320,16 @@ impl Model {
             return Err(Error::NotANumber { position: self.cached.len() });
         }
         Ok(id as u32)
+    }
+}
+
+/// Whether all `ids` are in a vocabulary of `vocabulary` tokens.
+///
+/// # Errors
+/// The first that is not, with its place.
+pub fn check_ids(ids: &[u32], vocabulary: usize) -> Result<(), Error> {
+    match ids.iter().position(|&id| id as usize >= vocabulary) {
+        Some(place) => Err(Error::Id { id: ids[place], place, vocabulary }),
+        None => Ok(()),
     }
 }

@@ -2,6 +2,7 @@
 
 mod stop_strings;
 
+use crate::config::ModelConfig;
 use crate::decoder::{self, Logits, Model};
 use crate::sampling::{Sampler, Settings};
 use crate::tokenizer::{TextStream, Tokenizer};
@@ -25,6 +26,35 @@ pub struct Request {
     pub stop: Vec<String>,
     /// Whether the logits of every prompt position are wanted. Nothing of the cache is reused then.
     pub every_logit: bool,
+}
+
+impl Request {
+    /// Whether a model of `config` with room for `context` tokens can follow it.
+    ///
+    /// # Errors
+    /// If the prompt is empty, has an id outside of the vocabulary, or leaves no room for what is
+    /// asked for; if stop strings come without a tokenizer; if a sampling setting makes no sense.
+    pub fn check(
+        &self,
+        config: &ModelConfig,
+        context: usize,
+        has_tokenizer: bool,
+    ) -> Result<(), decoder::Error> {
+        let prompt = self.prompt.len();
+        if prompt == 0 {
+            return Err(decoder::Error::NoPrompt);
+        }
+        let asked = self.max_tokens.unwrap_or(1);
+        if prompt.saturating_add(asked) > context {
+            return Err(decoder::Error::Context { prompt, asked, context });
+        }
+        if !has_tokenizer && !self.stop.is_empty() {
+            let problem = "stop strings need a tokenizer, and the checkpoint has none".to_owned();
+            return Err(decoder::Error::Option(problem));
+        }
+        Sampler::new(self.sampling)?;
+        decoder::check_ids(&self.prompt, config.vocabulary)
+    }
 }
 
 /// Why a generation ended.
@@ -155,19 +185,18 @@ enum Chooser {
 
 impl Chooser {
     fn new(settings: &Settings) -> Result<Chooser, decoder::Error> {
-        // Made in any case, because it refuses settings that make no sense.
-        let sampler = Sampler::new(*settings)?;
         let greedy = settings.temperature == 0.0 && settings.repetition_penalty == 1.0;
-        Ok(if greedy { Chooser::Highest } else { Chooser::Drawn(Box::new(sampler)) })
+        Ok(match greedy {
+            true => Chooser::Highest,
+            false => Chooser::Drawn(Box::new(Sampler::new(*settings)?)),
+        })
     }
 
     /// The token after those in the model's cache.
     fn next(&mut self, model: &Model) -> Result<u32, decoder::Error> {
         match self {
             Chooser::Highest => model.choice(),
-            Chooser::Drawn(sampler) => {
-                Ok(sampler.sample(&mut model.logits()?, model.cached())?)
-            }
+            Chooser::Drawn(sampler) => Ok(sampler.sample(&mut model.logits()?, model.cached())?),
         }
     }
 }
@@ -187,7 +216,7 @@ pub fn generate(
     cancelled: &AtomicBool,
     on_text: &mut dyn FnMut(&str) -> ControlFlow<()>,
 ) -> Result<Generation, decoder::Error> {
-    check(model, tokenizer, request)?;
+    request.check(model.config(), model.options().context, tokenizer.is_some())?;
     let mut run = Run {
         model,
         request,
@@ -215,26 +244,6 @@ pub fn generate(
     let Run { output, ids, times, logits, .. } = run;
     let text = tokenizer.map(|_| output.text);
     Ok(Generation { ids, text, finish, times, logits })
-}
-
-fn check(
-    model: &Model,
-    tokenizer: Option<&Tokenizer>,
-    request: &Request,
-) -> Result<(), decoder::Error> {
-    let (prompt, context) = (request.prompt.len(), model.options().context);
-    if prompt == 0 {
-        return Err(decoder::Error::NoPrompt);
-    }
-    let asked = request.max_tokens.unwrap_or(1);
-    if prompt.saturating_add(asked) > context {
-        return Err(decoder::Error::Context { prompt, asked, context });
-    }
-    if tokenizer.is_none() && !request.stop.is_empty() {
-        let problem = "stop strings need a tokenizer, and the checkpoint has none".to_owned();
-        return Err(decoder::Error::Option(problem));
-    }
-    model.check_ids(&request.prompt)
 }
 
 /// A generation under way.

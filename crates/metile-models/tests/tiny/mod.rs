@@ -61,7 +61,7 @@ impl Tiny {
 
 /// Every device that models run on.
 pub fn devices() -> Vec<Device> {
-    vec![Device::interpreter()]
+    vec![Device::cpu(), Device::interpreter()]
 }
 
 pub fn options(chunk: usize) -> Options {

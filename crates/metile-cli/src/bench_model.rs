@@ -1,0 +1,152 @@
+//! `metile bench model`.
+
+use crate::interrupt::Interrupt;
+use crate::model::Opened;
+use crate::options::{ModelOptions, at_least_one};
+use crate::report;
+use anyhow::bail;
+use clap::Args;
+use metile_models::decoder::{Logits, Model};
+use serde_json::{Value, json};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Rates of reading prompts and of decoding, at given lengths on top of given depths. The tokens are
+/// arbitrary: what they are does not matter to the time. A line per case, with the median of the runs.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    model: ModelOptions,
+    /// Prompt lengths to read
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [128, 512], value_parser = at_least_one)]
+    prefill: Vec<usize>,
+    /// Tokens to decode, one by one
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = at_least_one)]
+    decode: usize,
+    /// Tokens that are in the cache before
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [0, 512])]
+    depth: Vec<usize>,
+    /// Runs of each case, after one that is not counted
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = at_least_one)]
+    runs: usize,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// One thing to measure.
+#[derive(Clone, Copy)]
+enum Case {
+    Prefill(usize),
+    Decode(usize),
+}
+
+impl Case {
+    fn name(self) -> &'static str {
+        match self {
+            Case::Prefill(_) => "prefill",
+            Case::Decode(_) => "decode",
+        }
+    }
+    fn tokens(self) -> usize {
+        match self {
+            Case::Prefill(n) | Case::Decode(n) => n,
+        }
+    }
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let opened = Opened::open(&arguments.model)?;
+    let longest = arguments.prefill.iter().copied().max().unwrap_or(0).max(arguments.decode);
+    let deepest = arguments.depth.iter().copied().max().unwrap_or(0);
+    let needed = deepest.saturating_add(longest);
+    let context = opened.room(needed);
+    if needed > context {
+        bail!(
+            "{longest} tokens at depth {deepest} need {needed} positions, but the context has {context}"
+        );
+    }
+    let interrupt = Interrupt::install()?;
+    let mut model = opened.load(context)?.model;
+    let rows = interrupt.during(|cancelled| measure(arguments, &mut model, cancelled))?;
+    if arguments.json {
+        let device = model.device().name();
+        return report::print_json(&json!({ "device": device, "cases": rows }));
+    }
+    Ok(())
+}
+
+fn measure(
+    arguments: &Arguments,
+    model: &mut Model,
+    cancelled: &AtomicBool,
+) -> anyhow::Result<Vec<Value>> {
+    let mut rows = Vec::new();
+    let prefills = arguments.prefill.iter().map(|&n| Case::Prefill(n));
+    let cases: Vec<Case> = prefills.chain([Case::Decode(arguments.decode)]).collect();
+    for &depth in &arguments.depth {
+        for &case in &cases {
+            let mut seconds = Vec::new();
+            for run in 0..=arguments.runs {
+                if cancelled.load(Ordering::Relaxed) {
+                    bail!("cancelled");
+                }
+                let time = time(model, depth, case)?;
+                // The first compiles, records and warms up.
+                if run > 0 {
+                    seconds.push(time);
+                }
+            }
+            seconds.sort_by(f64::total_cmp);
+            let rate = case.tokens() as f64 / seconds[seconds.len() / 2];
+            if !arguments.json {
+                let (name, tokens) = (case.name(), case.tokens());
+                let mut out = io::stdout().lock();
+                writeln!(
+                    out,
+                    "{name:<8}{tokens:>7} tokens at depth {depth:>6}: {rate:>9.1} tokens/s"
+                )?;
+            }
+            rows.push(json!({
+                "case": case.name(), "tokens": case.tokens(), "depth": depth,
+                "tokens_per_s": rate, "seconds": seconds,
+            }));
+        }
+    }
+    Ok(rows)
+}
+
+/// Seconds that `case` takes on top of `depth` tokens.
+fn time(model: &mut Model, depth: usize, case: Case) -> anyhow::Result<f64> {
+    let vocabulary = model.config().vocabulary;
+    let chunk = model.options().chunk;
+    let ids = |range: std::ops::Range<usize>| -> Vec<u32> {
+        range.map(|n| (n.wrapping_mul(7919) % vocabulary) as u32).collect()
+    };
+    if model.cached().len() < depth {
+        model.keep(0);
+        for part in ids(0..depth).chunks(chunk) {
+            model.extend(part, Logits::None)?;
+        }
+    }
+    model.keep(depth);
+    let tokens = ids(depth..depth + case.tokens());
+    let start = Instant::now();
+    match case {
+        Case::Prefill(count) => {
+            let last = count.div_ceil(chunk) - 1;
+            for (n, part) in tokens.chunks(chunk).enumerate() {
+                model.extend(part, if n == last { Logits::Last } else { Logits::None })?;
+            }
+        }
+        Case::Decode(_) => {
+            for id in tokens {
+                model.extend(&[id], Logits::Last)?;
+                model.choice()?;
+            }
+        }
+    }
+    Ok(start.elapsed().as_secs_f64())
+}

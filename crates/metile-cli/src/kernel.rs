@@ -1,0 +1,89 @@
+//! `metile kernel`.
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use metile::CompileError;
+use metile::lang::Definition;
+use metile_compiler::{Optimized, Options, cpu, optimize};
+use metile_ir::tile::verify;
+use metile_kernels::registry;
+use std::io::{self, Write};
+
+/// What to do with kernels.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Every kernel of the library, with its family and what it computes
+    List,
+    /// What becomes of a kernel
+    Show(Show),
+}
+
+/// A kernel, and the form to show it in.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// Its name, as in `metile kernel list`
+    name: String,
+    /// The dtype or format of what it reads
+    #[arg(long)]
+    dtype: Option<String>,
+    /// A generic parameter, as in BLOCK=1024; may be given several times
+    #[arg(long = "set", value_name = "NAME=VALUE")]
+    settings: Vec<String>,
+    /// The form to show
+    #[arg(long = "as", value_enum, default_value_t = Form::TileIr)]
+    form: Form,
+}
+
+/// A form of a kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Form {
+    /// Tile IR after the passes.
+    TileIr,
+    /// What the CPU's tile machine runs.
+    Cpu,
+}
+
+/// Runs the command.
+pub fn run(command: &Command) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    match command {
+        Command::List => {
+            for entry in registry::registry() {
+                writeln!(out, "{:<28}{:<14}{}", entry.name, entry.family, entry.summary)?;
+                for parameter in entry.parameters() {
+                    writeln!(out, "    {} = {}", parameter.name, parameter.values.join(", "))?;
+                }
+            }
+        }
+        Command::Show(show) => writeln!(out, "{}", text(show)?.trim_end())?,
+    }
+    Ok(out.flush()?)
+}
+
+fn text(show: &Show) -> anyhow::Result<String> {
+    let entry = registry::find(&show.name).with_context(|| {
+        format!("there is no kernel `{}`; `metile kernel list` has them all", show.name)
+    })?;
+    let mut settings = Vec::new();
+    for setting in &show.settings {
+        match setting.split_once('=') {
+            Some((name, value)) => settings.push((name.trim(), value.trim())),
+            None => bail!("--set takes NAME=VALUE, as in BLOCK=1024, not `{setting}`"),
+        }
+    }
+    let definition = entry.definition(show.dtype.as_deref(), &settings)?;
+    let optimized = optimized(&definition)?;
+    Ok(match show.form {
+        Form::TileIr => optimized.kernel.kernel().to_string(),
+        Form::Cpu => cpu::lower(&optimized.kernel).to_string(),
+    })
+}
+
+/// The program after the passes.
+fn optimized(definition: &Definition) -> anyhow::Result<Optimized> {
+    let kernel = definition.trace()?;
+    let files = kernel.files.clone();
+    let verified =
+        verify::verify(kernel).map_err(|diagnostics| CompileError { diagnostics, files })?;
+    Ok(optimize(verified, &Options::default())?)
+}

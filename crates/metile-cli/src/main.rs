@@ -1,0 +1,64 @@
+//! `metile`: run language models, look at kernels and devices.
+
+mod bench_model;
+mod chat;
+mod device;
+mod generate;
+mod interrupt;
+mod kernel;
+mod model;
+mod options;
+mod report;
+mod smollm2;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Tile kernels written in Rust, and language models that run on them.
+#[derive(Debug, Parser)]
+#[command(name = "metile", version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Continue a prompt.
+    Generate(generate::Arguments),
+    /// Talk with a model, line by line.
+    Chat(chat::Arguments),
+    /// Measure.
+    #[command(subcommand)]
+    Bench(Bench),
+    /// Look at the kernel library.
+    #[command(subcommand)]
+    Kernel(kernel::Command),
+    /// Look at the devices.
+    #[command(subcommand)]
+    Device(device::Command),
+}
+
+#[derive(Debug, Subcommand)]
+enum Bench {
+    /// Prefill and decode rates of a model.
+    Model(bench_model::Arguments),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Generate(arguments) => generate::run(&arguments),
+        Command::Chat(arguments) => chat::run(&arguments),
+        Command::Bench(Bench::Model(arguments)) => bench_model::run(&arguments),
+        Command::Kernel(command) => kernel::run(&command),
+        Command::Device(command) => device::run(&command),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if report::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            report::note(format_args!("error: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

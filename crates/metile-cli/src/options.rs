@@ -1,0 +1,136 @@
+//! Options that several commands share.
+
+use clap::{Args, ValueEnum};
+use metile::Device;
+use metile_models::decoder::{Activations, RopeFrequencies};
+use metile_models::sampling::Settings;
+
+/// Which model, where, and how it is set up.
+#[derive(Clone, Debug, Args)]
+pub struct ModelOptions {
+    /// A .gguf file, a folder with safetensors and config.json, a Hugging Face id from the local
+    /// cache, or `smollm2`
+    #[arg(long, value_name = "PATH|ID|smollm2")]
+    pub model: String,
+    /// Fetch what the cache lacks of a Hugging Face id
+    #[arg(long)]
+    pub download: bool,
+    /// Where to compute; `interp` is the slow oracle
+    #[arg(long, value_enum, default_value_t = DeviceName::default())]
+    pub device: DeviceName,
+    /// What projections read: f32, or rows quantized to 8 bits, where the weights are GGUF blocks
+    #[arg(long, value_enum, default_value_t = ActivationsName::F32)]
+    pub activations: ActivationsName,
+    /// Prompt tokens read at a time
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
+    pub chunk: usize,
+    /// Tokens that there is room for; at most the model's own context
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub context: Option<usize>,
+    /// Round rotary frequencies to bf16, as Transformers has them after a model was cast to bf16; to
+    /// compare with numbers made so
+    #[arg(long, value_enum, default_value_t = FrequenciesName::F32)]
+    pub rope_frequencies: FrequenciesName,
+}
+
+/// How tokens are drawn.
+#[derive(Clone, Debug, Args)]
+pub struct SamplingOptions {
+    /// 0 takes the likeliest token always
+    #[arg(long, value_name = "T", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub temperature: f32,
+    /// Draw from the K likeliest tokens; 0: from all
+    #[arg(long, value_name = "K", default_value_t = 0)]
+    pub top_k: usize,
+    /// Draw from the fewest tokens whose probabilities sum to P
+    #[arg(long, value_name = "P", default_value_t = 1.0, allow_negative_numbers = true)]
+    pub top_p: f32,
+    /// Draw from tokens with at least this share of the greatest probability
+    #[arg(long, value_name = "P", default_value_t = 0.0, allow_negative_numbers = true)]
+    pub min_p: f32,
+    /// Make tokens of the text so far less likely; 1: not
+    #[arg(long, value_name = "R", default_value_t = 1.0, allow_negative_numbers = true)]
+    pub repetition_penalty: f32,
+    /// One seed, one text
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+}
+
+impl SamplingOptions {
+    /// The settings of the sampler.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            temperature: self.temperature,
+            top_k: self.top_k,
+            top_p: self.top_p,
+            min_p: self.min_p,
+            repetition_penalty: self.repetition_penalty,
+            seed: self.seed,
+        }
+    }
+}
+
+/// A device by name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DeviceName {
+    /// The processor.
+    #[default]
+    Cpu,
+    /// The interpreter.
+    Interp,
+}
+
+impl DeviceName {
+    /// The device.
+    pub fn open(self) -> Device {
+        match self {
+            DeviceName::Cpu => Device::cpu(),
+            DeviceName::Interp => Device::interpreter(),
+        }
+    }
+}
+
+/// What projections read, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ActivationsName {
+    /// Rows in f32.
+    F32,
+    /// Rows of Q8_0 blocks.
+    Q8,
+}
+
+impl From<ActivationsName> for Activations {
+    fn from(name: ActivationsName) -> Activations {
+        match name {
+            ActivationsName::F32 => Activations::F32,
+            ActivationsName::Q8 => Activations::Q8,
+        }
+    }
+}
+
+/// How exact rotary frequencies are, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FrequenciesName {
+    /// As the formula gives them.
+    F32,
+    /// Rounded.
+    Bf16,
+}
+
+impl From<FrequenciesName> for RopeFrequencies {
+    fn from(name: FrequenciesName) -> RopeFrequencies {
+        match name {
+            FrequenciesName::F32 => RopeFrequencies::F32,
+            FrequenciesName::Bf16 => RopeFrequencies::BF16,
+        }
+    }
+}
+
+/// A count that is not 0.
+pub fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("at least 1".to_owned()),
+        Ok(n) => Ok(n),
+        Err(_) => Err("a whole number of at least 1".to_owned()),
+    }
+}
