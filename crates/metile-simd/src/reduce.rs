@@ -1,6 +1,8 @@
 //! Reductions over runs of elements.
 
 use crate::Level;
+#[cfg(target_arch = "x86_64")]
+use crate::chain::avx2;
 use crate::elementwise::{Work, dispatch, run};
 use metile_ir::arith;
 use metile_ir::dtype::DType;
@@ -78,17 +80,34 @@ pub(crate) fn signed_zero(value: f32, run: &[f32], max: bool) -> f32 {
 
 /// The sum, with 32 partial sums in `f32`.
 pub fn sum(level: Level, values: &[f32]) -> f32 {
-    dispatch(level, Sum(values))
+    match level {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a level is only ever one that the machine has.
+        Level::Avx2 => unsafe { avx2::reduce(ReduceOp::Sum, values) },
+        _ => dispatch(level, Sum(values)),
+    }
 }
 
 /// The largest; NaN if any is, +0 above -0. `-inf` of nothing.
 pub fn max(level: Level, values: &[f32]) -> f32 {
-    signed_zero(dispatch(level, Extreme::<true>(values)), values, true)
+    let value = match level {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a level is only ever one that the machine has.
+        Level::Avx2 => unsafe { avx2::reduce(ReduceOp::Max, values) },
+        _ => dispatch(level, Extreme::<true>(values)),
+    };
+    signed_zero(value, values, true)
 }
 
 /// The smallest; NaN if any is, -0 below +0. `inf` of nothing.
 pub fn min(level: Level, values: &[f32]) -> f32 {
-    signed_zero(dispatch(level, Extreme::<false>(values)), values, false)
+    let value = match level {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: a level is only ever one that the machine has.
+        Level::Avx2 => unsafe { avx2::reduce(ReduceOp::Min, values) },
+        _ => dispatch(level, Extreme::<false>(values)),
+    };
+    signed_zero(value, values, false)
 }
 
 /// The state of a reduction whose elements come a run at a time.
