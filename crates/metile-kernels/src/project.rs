@@ -111,19 +111,16 @@ pub fn project_swiglu_tiles<
 /// The sides of the tiles: rows of x, rows of w, columns of both.
 type Sides = (usize, usize, usize);
 
-/// The sides for CPUs: few rows are one tile, with programs of 32 to 128 weight rows, so that a narrow
-/// projection still has programs for every core; from 17 rows on the weights, decoded once a program,
-/// serve 64 or 128 rows.
-fn sides(rows: usize, n: usize, k: usize) -> Sides {
-    let small = k <= 256;
+/// The sides for CPUs. One row: programs of 64 weight rows, so that a narrow projection still has some for
+/// every core. Up to 16 rows are one tile, of which only the rows that exist are computed. More rows share
+/// weights that each program packs or decodes once. Few instances: each is compiled for every format.
+fn sides(rows: usize, k: usize) -> Sides {
     match rows {
-        0..=1 if small => (1, 32, 256),
-        0..=1 if n < 2048 => (1, 32, 2048),
-        0..=1 => (1, 128, 2048),
-        2..=16 if small => (rows.next_power_of_two(), 32, 256),
-        2..=16 => (rows.next_power_of_two(), 64, 2048),
-        _ if small || rows <= 64 || n < 512 => (64, 64, 256),
-        _ => (128, 128, 512),
+        0..=16 if k <= 256 => (16, 32, 256),
+        0..=1 => (1, 64, 2048),
+        2..=16 => (16, 64, 2048),
+        _ if k <= 256 => (64, 64, 256),
+        _ => (256, 192, 512),
     }
 }
 
@@ -131,10 +128,8 @@ fn sides(rows: usize, n: usize, k: usize) -> Sides {
 macro_rules! with_sides {
     ($sides:expr, $rows:expr, $n:expr, $kernel:ident<$($ty:ident),*>($($argument:expr),*)) => {
         with_sides!(@ $sides, $rows, $n, $kernel, ($($ty),*), ($($argument),*),
-            [(1, 32, 256) (1, 32, 2048) (1, 128, 2048)
-             (2, 32, 256) (2, 64, 2048) (4, 32, 256) (4, 64, 2048)
-             (8, 32, 256) (8, 64, 2048) (16, 32, 256) (16, 64, 2048) (64, 64, 256)],
-            (128, 128, 512))
+            [(1, 64, 2048) (16, 32, 256) (16, 64, 2048) (64, 64, 256)],
+            (256, 192, 512))
     };
     (@ $sides:expr, $rows:expr, $n:expr, $kernel:ident, $types:tt, $arguments:tt,
      [$($each:tt)*], $last:tt) => {
@@ -157,7 +152,7 @@ pub fn project<'c, A: Weight, W: Weight>(
     out: &'c mut Tensor<f32, 2>,
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), w.shape());
-    with_sides!(sides(rows, n, k), rows, n, project_tiles < A, W > (x, w, out))
+    with_sides!(sides(rows, k), rows, n, project_tiles < A, W > (x, w, out))
 }
 
 /// out = x · wᵀ + bias: see [`project_bias_tiles`].
@@ -168,7 +163,7 @@ pub fn project_bias<'c, A: Weight, W: Weight, B: Float>(
     out: &'c mut Tensor<f32, 2>,
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), w.shape());
-    with_sides!(sides(rows, n, k), rows, n, project_bias_tiles < A, W, B > (x, w, bias, out))
+    with_sides!(sides(rows, k), rows, n, project_bias_tiles < A, W, B > (x, w, bias, out))
 }
 
 /// out += x · wᵀ: see [`project_add_tiles`].
@@ -178,7 +173,7 @@ pub fn project_add<'c, A: Weight, W: Weight>(
     out: &'c mut Tensor<f32, 2>,
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), w.shape());
-    with_sides!(sides(rows, n, k), rows, n, project_add_tiles < A, W > (x, w, out))
+    with_sides!(sides(rows, k), rows, n, project_add_tiles < A, W > (x, w, out))
 }
 
 /// out = silu(x · gateᵀ) · (x · upᵀ): see [`project_swiglu_tiles`].
@@ -189,5 +184,5 @@ pub fn project_swiglu<'c, A: Weight, W: Weight>(
     out: &'c mut Tensor<f32, 2>,
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), gate.shape());
-    with_sides!(sides(rows, n, k), rows, n, project_swiglu_tiles < A, W > (x, gate, up, out))
+    with_sides!(sides(rows, k), rows, n, project_swiglu_tiles < A, W > (x, gate, up, out))
 }

@@ -55,8 +55,8 @@ fn instances_are_found_by_dtype_and_settings() {
     assert_eq!(label("softmax_row", None, &[]).unwrap(), "softmax_row<f32, 1024>");
     let f16 = label("softmax_row", Some("f16"), &[("BLOCK", "4096")]);
     assert_eq!(f16.unwrap(), "softmax_row<f16, 4096>");
-    let packed = label("project_tiles", Some("q4_0"), &[("A", "Q8_0"), ("BM", "4")]);
-    assert_eq!(packed.unwrap(), "project_tiles<Q8_0, Q4_0, 4, 64, 2048>");
+    let packed = label("project_tiles", Some("q4_0"), &[("A", "Q8_0"), ("BM", "16")]);
+    assert_eq!(packed.unwrap(), "project_tiles<Q8_0, Q4_0, 16, 32, 256>");
 
     let error = |name: &str, dtype, settings: &[(&str, &str)]| {
         label(name, dtype, settings).unwrap_err().to_string()
