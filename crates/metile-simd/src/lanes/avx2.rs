@@ -56,6 +56,32 @@ impl Lanes for Avx2 {
         })
     }
     #[inline(always)]
+    fn widen_f16(halves: Avx2Words) -> Self {
+        has_avx2!({
+            let packed = _mm256_packus_epi32(halves.0, halves.0);
+            let packed = _mm256_permute4x64_epi64::<0b1000>(packed);
+            Avx2(_mm256_cvtph_ps(_mm256_castsi256_si128(packed)))
+        })
+    }
+    #[inline(always)]
+    unsafe fn splat_two(p: *const f32) -> Self {
+        // SAFETY: valid for 2 reads by contract.
+        unsafe {
+            let (a, b) = (_mm256_broadcast_ss(&*p), _mm256_broadcast_ss(&*p.add(1)));
+            Avx2(_mm256_blend_ps::<0xf0>(a, b))
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_u8(p: *const u8) -> Self {
+        // SAFETY: valid for 8 reads by contract.
+        unsafe { Avx2(_mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast())))) }
+    }
+    #[inline(always)]
+    unsafe fn load_i8(p: *const u8) -> Self {
+        // SAFETY: valid for 8 reads by contract.
+        unsafe { Avx2(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast())))) }
+    }
+    #[inline(always)]
     unsafe fn from_array(values: [f32; LANES]) -> Self {
         // SAFETY: the array has 8 elements.
         unsafe { Avx2(_mm256_loadu_ps(values.as_ptr())) }
@@ -297,31 +323,25 @@ impl Words for Avx2Words {
         )))
     }
     #[inline(always)]
-    fn dot_u8_i8(self, b: Self) -> Self {
-        has_avx2!({
-            let low = _mm256_madd_epi16(
-                _mm256_cvtepu8_epi16(_mm256_castsi256_si128(self.0)),
-                _mm256_cvtepi8_epi16(_mm256_castsi256_si128(b.0)),
-            );
-            let high = _mm256_madd_epi16(
-                _mm256_cvtepu8_epi16(_mm256_extracti128_si256::<1>(self.0)),
-                _mm256_cvtepi8_epi16(_mm256_extracti128_si256::<1>(b.0)),
-            );
+    unsafe fn dot_u8_i16(bytes: *const u8, x: *const i16) -> Self {
+        // SAFETY: valid for 32 reads by contract.
+        unsafe {
+            let low = _mm256_cvtepu8_epi16(_mm_loadu_si128(bytes.cast()));
+            let high = _mm256_cvtepu8_epi16(_mm_loadu_si128(bytes.add(16).cast()));
+            let low = _mm256_madd_epi16(low, _mm256_loadu_si256(x.cast()));
+            let high = _mm256_madd_epi16(high, _mm256_loadu_si256(x.add(16).cast()));
             Avx2Words(_mm256_add_epi32(low, high))
-        })
+        }
     }
     #[inline(always)]
-    fn dot_i8_i8(self, b: Self) -> Self {
-        has_avx2!({
-            let low = _mm256_madd_epi16(
-                _mm256_cvtepi8_epi16(_mm256_castsi256_si128(self.0)),
-                _mm256_cvtepi8_epi16(_mm256_castsi256_si128(b.0)),
-            );
-            let high = _mm256_madd_epi16(
-                _mm256_cvtepi8_epi16(_mm256_extracti128_si256::<1>(self.0)),
-                _mm256_cvtepi8_epi16(_mm256_extracti128_si256::<1>(b.0)),
-            );
+    unsafe fn dot_i8_i16(bytes: *const u8, x: *const i16) -> Self {
+        // SAFETY: valid for 32 reads by contract.
+        unsafe {
+            let low = _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes.cast()));
+            let high = _mm256_cvtepi8_epi16(_mm_loadu_si128(bytes.add(16).cast()));
+            let low = _mm256_madd_epi16(low, _mm256_loadu_si256(x.cast()));
+            let high = _mm256_madd_epi16(high, _mm256_loadu_si256(x.add(16).cast()));
             Avx2Words(_mm256_add_epi32(low, high))
-        })
+        }
     }
 }

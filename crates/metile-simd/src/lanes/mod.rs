@@ -37,6 +37,23 @@ pub trait Lanes: Copy {
     /// # Safety
     /// The machine has the level.
     unsafe fn splat_f16_pair(bits: u32) -> [Self; 2];
+    /// The IEEE halves in the low bits of words below 2^16, widened.
+    fn widen_f16(halves: Self::Words) -> Self;
+    /// Four lanes of `p[0]`, four of `p[1]`.
+    ///
+    /// # Safety
+    /// The machine has the level; `p` is valid for 2 reads.
+    unsafe fn splat_two(p: *const f32) -> Self;
+    /// Eight unsigned bytes, converted.
+    ///
+    /// # Safety
+    /// The machine has the level; `p` is valid for 8 reads.
+    unsafe fn load_u8(p: *const u8) -> Self;
+    /// Eight signed bytes, converted.
+    ///
+    /// # Safety
+    /// The machine has the level; `p` is valid for 8 reads.
+    unsafe fn load_i8(p: *const u8) -> Self;
     /// Eight values.
     ///
     /// # Safety
@@ -156,10 +173,16 @@ pub trait Words: Copy {
     fn interleave_halves(self) -> Self;
     /// Word `i`: the sum over bytes `4i..4i+4` of `self` (unsigned, at most 127) times `b` (signed).
     fn dot_u7_i8(self, b: Self) -> Self;
-    /// Words whose sum is that of all products of `self`'s unsigned bytes and `b`'s signed ones.
-    fn dot_u8_i8(self, b: Self) -> Self;
-    /// Words whose sum is that of all products of signed bytes.
-    fn dot_i8_i8(self, b: Self) -> Self;
+    /// Words whose sum is that of the products of 32 unsigned bytes and 32 integers that fit a byte.
+    ///
+    /// # Safety
+    /// The machine has the level; both are valid for 32 reads.
+    unsafe fn dot_u8_i16(bytes: *const u8, x: *const i16) -> Self;
+    /// Words whose sum is that of the products of 32 signed bytes and 32 integers that fit a byte.
+    ///
+    /// # Safety
+    /// The machine has the level; both are valid for 32 reads.
+    unsafe fn dot_i8_i16(bytes: *const u8, x: *const i16) -> Self;
 }
 
 /// Work compiled for each level. Everything that `run` calls must be inlined into it.

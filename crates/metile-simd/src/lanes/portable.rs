@@ -46,6 +46,26 @@ impl Lanes for Portable {
         [bits as u16, (bits >> 16) as u16].map(|half| Portable([widen_f16(half); LANES]))
     }
     #[inline(always)]
+    fn widen_f16(halves: PortableWords) -> Self {
+        Portable(halves.0.map(|half| widen_f16(half as u16)))
+    }
+    #[inline(always)]
+    unsafe fn splat_two(p: *const f32) -> Self {
+        // SAFETY: valid for 2 reads by contract.
+        let [a, b] = unsafe { p.cast::<[f32; 2]>().read_unaligned() };
+        Portable([a, a, a, a, b, b, b, b])
+    }
+    #[inline(always)]
+    unsafe fn load_u8(p: *const u8) -> Self {
+        // SAFETY: valid for 8 reads by contract.
+        Portable(unsafe { p.cast::<[u8; LANES]>().read_unaligned() }.map(f32::from))
+    }
+    #[inline(always)]
+    unsafe fn load_i8(p: *const u8) -> Self {
+        // SAFETY: valid for 8 reads by contract.
+        Portable(unsafe { p.cast::<[i8; LANES]>().read_unaligned() }.map(f32::from))
+    }
+    #[inline(always)]
     unsafe fn from_array(values: [f32; LANES]) -> Self {
         Portable(values)
     }
@@ -244,10 +264,6 @@ impl Words for PortableWords {
     }
     #[inline(always)]
     fn dot_u7_i8(self, b: Self) -> Self {
-        self.dot_u8_i8(b)
-    }
-    #[inline(always)]
-    fn dot_u8_i8(self, b: Self) -> Self {
         let (x, y) = (self.bytes(), b.bytes());
         PortableWords(from_fn(|i| {
             (0..4).map(|j| i32::from(x[4 * i + j]) * i32::from(y[4 * i + j] as i8)).sum::<i32>()
@@ -255,12 +271,27 @@ impl Words for PortableWords {
         }))
     }
     #[inline(always)]
-    fn dot_i8_i8(self, b: Self) -> Self {
-        let (x, y) = (self.bytes(), b.bytes());
-        PortableWords(from_fn(|i| {
-            (0..4)
-                .map(|j| i32::from(x[4 * i + j] as i8) * i32::from(y[4 * i + j] as i8))
-                .sum::<i32>() as u32
-        }))
+    unsafe fn dot_u8_i16(bytes: *const u8, x: *const i16) -> Self {
+        // SAFETY: valid for 32 reads by contract.
+        let (w, x) = unsafe {
+            (bytes.cast::<[u8; 32]>().read_unaligned(), x.cast::<[i16; 32]>().read_unaligned())
+        };
+        dot_i16(w.map(i16::from), x)
     }
+    #[inline(always)]
+    unsafe fn dot_i8_i16(bytes: *const u8, x: *const i16) -> Self {
+        // SAFETY: valid for 32 reads by contract.
+        let (w, x) = unsafe {
+            (bytes.cast::<[i8; 32]>().read_unaligned(), x.cast::<[i16; 32]>().read_unaligned())
+        };
+        dot_i16(w.map(i16::from), x)
+    }
+}
+
+/// Sums of four products each.
+#[inline(always)]
+fn dot_i16(w: [i16; 32], x: [i16; 32]) -> PortableWords {
+    PortableWords(from_fn(|i| {
+        (0..4).map(|j| i32::from(w[i + 8 * j]) * i32::from(x[i + 8 * j])).sum::<i32>() as u32
+    }))
 }

@@ -39,6 +39,8 @@ pub struct Scratch {
     pub(super) strip: Panel,
     /// Results of rows, columns and pairs that are not added directly.
     pub(super) y: Panel,
+    /// Scales of packed rows.
+    pub(super) scales: Panel,
     /// What out-of-shape columns get.
     pub(super) edge: Panel,
 }

@@ -1,8 +1,11 @@
-//! MLX's affine groups: `scale·q + bias`, integers, scales and biases in an array each.
+//! MLX's affine groups: `scale·q + bias`, integers, scales and biases in an array each. Integers follow
+//! each other without gaps, so that a block is a unit here.
 
+use super::super::operand::Element;
 use super::legacy::nibbles;
-use super::{Blocks, Order, Range, Row, half_at};
-use crate::lanes::{Lanes, Words};
+use super::{Blocks, Layout, Row, Sign, UNIT};
+use crate::lanes::{LANES, Lanes, Words};
+use half::{bf16, f16};
 use metile_ir::dtype::{Affine, AffineScale};
 
 /// The layout of a format's groups.
@@ -14,38 +17,48 @@ pub(super) struct Groups {
 
 impl Groups {
     pub(super) fn new(format: Affine) -> Groups {
-        Groups { units: format.group.get() / super::UNIT, scale: format.scale }
+        Groups { units: format.group.get() / UNIT, scale: format.scale }
     }
 
+    /// Widens the scales and biases of the groups of `count` units from unit `first` on.
     #[inline(always)]
-    unsafe fn open<L: Lanes>(self, row: Row, group: usize, unit_bytes: usize) -> Group<L> {
-        let number = |part: *const u8| -> L {
-            // SAFETY: the group's scale and bias are in memory.
+    unsafe fn scales<L: Lanes>(
+        self,
+        row: Row,
+        first: usize,
+        count: usize,
+        scales: *mut f32,
+        mins: *mut f32,
+    ) {
+        let (first, count) = (first / self.units, count / self.units);
+        for (part, to) in [(row.0[1], scales), (row.0[2], mins)] {
+            // SAFETY: passed on to the caller.
             unsafe {
                 match self.scale {
-                    AffineScale::F16 => half_at(part.add(2 * group)),
-                    AffineScale::BF16 => {
-                        let bits = part.cast::<u16>().add(group).read_unaligned();
-                        L::splat(f32::from_bits(u32::from(bits) << 16))
-                    }
-                    AffineScale::F32 => L::splat(part.cast::<f32>().add(group).read_unaligned()),
+                    AffineScale::F16 => widen::<L, f16>(part, first, count, to),
+                    AffineScale::BF16 => widen::<L, bf16>(part, first, count, to),
+                    AffineScale::F32 => widen::<L, f32>(part, first, count, to),
                 }
             }
-        };
-        Group {
-            integers: row.0[0].wrapping_add(group * self.units * unit_bytes),
-            scale: number(row.0[1]),
-            bias: number(row.0[2]),
         }
     }
 }
 
-/// A group with its scale and bias.
-#[derive(Clone, Copy)]
-pub(super) struct Group<L> {
-    integers: *const u8,
-    scale: L,
-    bias: L,
+#[inline(always)]
+unsafe fn widen<L: Lanes, E: Element>(part: *const u8, first: usize, count: usize, to: *mut f32) {
+    let from = part.cast::<E>().wrapping_add(first);
+    // SAFETY: the groups are in memory; the array has room for `count` rounded up to a vector.
+    unsafe {
+        for at in (0..count).step_by(LANES) {
+            let left = count - at;
+            let v: L = if left >= LANES {
+                E::load(from.add(at))
+            } else {
+                E::load_first(from.add(at), left)
+            };
+            v.store(to.add(at));
+        }
+    }
 }
 
 /// 4-bit integers: element `2i` in the low nibble of byte `i`, `2i + 1` in the high one.
@@ -55,50 +68,54 @@ pub(super) struct Four(pub(super) Groups);
 #[derive(Clone, Copy)]
 pub(super) struct Eight(pub(super) Groups);
 
-macro_rules! group {
-    ($unit_bytes:literal) => {
+/// What both widths have alike; units have `$bytes`.
+macro_rules! groups {
+    ($bytes:literal) => {
         const OFFSET: f32 = 0.0;
         const MIN: bool = true;
+        const HALVES: bool = false;
+        const UNITS: usize = 1;
         const KINDS: usize = 1;
-        type Open<L: Lanes> = Group<L>;
+
         #[inline(always)]
-        fn units(self) -> usize {
+        fn per_scale(self) -> usize {
             self.0.units
         }
         #[inline(always)]
-        unsafe fn open<L: Lanes>(self, row: Row, block: usize) -> Group<L> {
-            // SAFETY: the group is in memory.
-            unsafe { self.0.open::<L>(row, block, $unit_bytes) }
+        fn address(self, row: Row, block: usize, _: usize) -> *const u8 {
+            row.0[0].wrapping_add(block * $bytes)
         }
         #[inline(always)]
-        unsafe fn scale<L: Lanes>(self, group: &Group<L>, _: usize) -> L {
-            group.scale
-        }
-        #[inline(always)]
-        unsafe fn min<L: Lanes>(self, group: &Group<L>, _: usize) -> L {
-            group.bias
+        unsafe fn scales<L: Lanes>(
+            self,
+            row: Row,
+            first: usize,
+            count: usize,
+            scales: *mut f32,
+            mins: *mut f32,
+        ) {
+            // SAFETY: passed on to the caller.
+            unsafe { self.0.scales::<L>(row, first, count, scales, mins) }
         }
     };
 }
 
 impl Blocks for Four {
-    group!(16);
-    const RANGE: Range = Range::U7;
-    const ORDER: Order = Order::Paired;
+    groups!(16);
+    const LAYOUT: Layout = Layout::Paired;
     #[inline(always)]
-    unsafe fn integers<L: Lanes>(self, group: &Group<L>, unit: usize) -> L::Words {
+    unsafe fn integers<L: Lanes>(self, row: Row, block: usize, unit: usize) -> L::Words {
         // SAFETY: the group is in memory.
-        unsafe { nibbles::<L>(group.integers.add(16 * unit)) }
+        unsafe { nibbles::<L>(self.address(row, block, unit)) }
     }
 }
 
 impl Blocks for Eight {
-    group!(32);
-    const RANGE: Range = Range::U8;
-    const ORDER: Order = Order::Straight;
+    groups!(32);
+    const LAYOUT: Layout = Layout::Memory(Sign::Unsigned);
     #[inline(always)]
-    unsafe fn integers<L: Lanes>(self, group: &Group<L>, unit: usize) -> L::Words {
+    unsafe fn integers<L: Lanes>(self, row: Row, block: usize, unit: usize) -> L::Words {
         // SAFETY: the group is in memory.
-        unsafe { L::Words::load(group.integers.add(32 * unit)) }
+        unsafe { L::Words::load(self.address(row, block, unit)) }
     }
 }

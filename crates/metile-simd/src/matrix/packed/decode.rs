@@ -1,10 +1,15 @@
 //! Packed rows as `f32`, bit for bit as `metile_ir::packed` decodes them.
 
-use super::{Blocks, Order, Range, Row, UNIT, affine, k_quants, legacy, with_blocks};
+use super::{Blocks, Layout, Row, Scales, UNIT, affine, floats, k_quants, legacy, with_blocks};
 use crate::Level;
 use crate::lanes::{self, LANES, Lanes, Words, Work};
 use metile_ir::PackedFormat;
 use metile_ir::dtype::AffineBits;
+
+/// Units that are decoded at a time.
+const CHUNK: usize = 64;
+/// Room for a chunk's scales: two a unit, and a block or group more on either side.
+const ROOM: usize = 4 * (CHUNK + 2 * 8);
 
 /// Writes elements `first..first + len` of `row`.
 ///
@@ -35,15 +40,18 @@ impl<F: Blocks> Work for Decode<F> {
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
         let end = self.first + self.len;
-        let mut unit = self.first / UNIT;
-        // SAFETY: blocks of the elements asked for are in memory; `out` has room for these elements.
-        unsafe {
-            while unit * UNIT < end {
-                let block = unit / self.f.units();
-                let open = self.f.open::<L>(self.row, block);
-                let last = (block + 1) * self.f.units();
-                while unit < last && unit * UNIT < end {
-                    let values = values::<L, F>(self.f, &open, unit % self.f.units());
+        let mut scales = [0.0; ROOM];
+        let last = end.div_ceil(UNIT);
+        for chunk in (self.first / UNIT..last).step_by(CHUNK) {
+            let units = (chunk, last.min(chunk + CHUNK));
+            let span = Scales::of(self.f, units);
+            debug_assert!(2 * span.stride <= ROOM);
+            // SAFETY: blocks of the elements asked for are in memory; `out` has room for these elements.
+            unsafe {
+                span.write::<L, F>(self.f, self.row, scales.as_mut_ptr());
+                for unit in units.0..units.1 {
+                    let scale = scales.as_ptr().add(span.index(self.f, unit));
+                    let values = self.values::<L>(unit, scale, span.stride);
                     let (from, to) = (self.first.max(unit * UNIT), end.min((unit + 1) * UNIT));
                     let out = self.out.add(from - self.first);
                     if to - from == UNIT {
@@ -58,35 +66,36 @@ impl<F: Blocks> Work for Decode<F> {
                         let part = whole.as_ptr().add(from - unit * UNIT);
                         std::ptr::copy_nonoverlapping(part, out, to - from);
                     }
-                    unit += 1;
                 }
             }
         }
     }
 }
 
-/// The 32 elements of a unit in order.
-#[inline(always)]
-unsafe fn values<L: Lanes, F: Blocks>(f: F, block: &F::Open<L>, unit: usize) -> [L; 4] {
-    // SAFETY: the block is in memory.
-    unsafe {
-        let integers = f.integers::<L>(block, unit);
-        let integers =
-            if F::ORDER == Order::Paired { integers.interleave_halves() } else { integers };
-        let mut v = if F::RANGE == Range::I8 { integers.widen_i8() } else { integers.widen_u8() };
-        let (scale, min) = (f.scale::<L>(block, unit), f.min::<L>(block, unit));
-        // Lanes 0..4 of `scale` go with elements 0..16, lanes 4..8 with the rest.
-        let scales = scale.to_array();
-        let scales = [L::splat(scales[0]), L::splat(scales[4])];
-        for (i, v) in v.iter_mut().enumerate() {
-            if F::OFFSET != 0.0 {
-                *v = v.sub(L::splat(F::OFFSET));
+impl<F: Blocks> Decode<F> {
+    /// The 32 elements of a unit in order; its min is `stride` after its scale.
+    #[inline(always)]
+    unsafe fn values<L: Lanes>(&self, unit: usize, scale: *const f32, stride: usize) -> [L; 4] {
+        let (block, unit) = (unit / F::UNITS, unit % F::UNITS);
+        // SAFETY: the block is in memory.
+        unsafe {
+            let mut v = match F::LAYOUT {
+                Layout::Memory(_) => floats::<L, F>(self.f, self.row, block, unit),
+                Layout::Straight => self.f.integers::<L>(self.row, block, unit).widen_u8(),
+                Layout::Paired => {
+                    self.f.integers::<L>(self.row, block, unit).interleave_halves().widen_u8()
+                }
+            };
+            for (i, v) in v.iter_mut().enumerate() {
+                if F::OFFSET != 0.0 {
+                    *v = v.sub(L::splat(F::OFFSET));
+                }
+                *v = v.mul(L::splat(*scale.add(if F::HALVES { i / 2 } else { 0 })));
+                if F::MIN {
+                    *v = v.add(L::splat(*scale.add(stride)));
+                }
             }
-            *v = v.mul(scales[i / 2]);
-            if F::MIN {
-                *v = v.add(min);
-            }
+            v
         }
-        v
     }
 }

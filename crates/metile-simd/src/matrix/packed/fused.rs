@@ -1,16 +1,40 @@
-//! `f32` rows times packed rows: integers are widened in registers and multiplied, the scale of a unit
-//! applied to its sum: `scale · Σ q·x + min · Σ x`.
+//! `f32` rows times packed rows: integers are widened in registers and multiplied.
 
 use super::super::{Operand, Scratch};
-use super::{Blocks, UNIT, Weights, expand, expanded_at};
+use super::kernel::{self, Factor, Part, ROWS, add_sum};
+use super::{Blocks, Row, Scales, UNIT, Weights, floats, place, shift};
 use crate::Level;
-use crate::lanes::{self, LANES, Lanes, Work};
+use crate::lanes::{LANES, Lanes};
 
-/// Floats of a unit of `x`: its 32 elements in the order of [`expand`], and their sums by lane.
-const STEP: usize = UNIT + LANES;
+/// Elements in the order of [`floats`], divided by its powers of two.
+#[derive(Clone, Copy)]
+struct Elements;
 
-/// The products of `rows` rows of `x` (those beyond its valid ones zeros) with the weights:
-/// `[rows, weights.rows]` in `scratch.y`.
+impl Factor for Elements {
+    const STEP: usize = UNIT;
+    type Held<L: Lanes> = [L; 4];
+    #[inline(always)]
+    unsafe fn hold<L: Lanes, F: Blocks>(f: F, row: Row, block: usize, unit: usize) -> [L; 4] {
+        // SAFETY: passed on to the caller.
+        unsafe { floats::<L, F>(f, row, block, unit) }
+    }
+    #[inline(always)]
+    unsafe fn product<L: Lanes, F: Blocks>(v: [L; 4], x: *const f32) -> L {
+        // SAFETY: a unit has 32 floats.
+        unsafe {
+            let mut sum = v[0].mul(L::load(x));
+            sum = v[1].mul_add(L::load(x.add(LANES)), sum);
+            sum = v[2].mul_add(L::load(x.add(2 * LANES)), sum);
+            v[3].mul_add(L::load(x.add(3 * LANES)), sum)
+        }
+    }
+}
+
+/// Below this, an element divided by 2^24 would lose bits.
+const SMALLEST: f32 = f32::MIN_POSITIVE * (1 << 24) as f32;
+
+/// The products of `rows` rows of `x` (those beyond its valid ones zeros) with the weights,
+/// `[rows, weights.rows]`; nothing if `x` has elements too small for it.
 ///
 /// # Safety
 /// As [`super::multiply`]'s.
@@ -22,153 +46,59 @@ pub(super) unsafe fn multiply<F: Blocks>(
     rows: usize,
     w: Weights,
     scratch: &mut Scratch,
-) -> *const f32 {
+) -> Option<*const f32> {
     let units = w.units.1 - w.units.0;
-    let stride = units * STEP;
+    let span = Scales::of(f, w.units);
+    let stride = units * UNIT + span.stride;
     let padded = rows.next_multiple_of(4);
-    let base = scratch.x.floats(padded * stride);
+    let base = scratch.x.zeros(padded * stride);
     let straight = scratch.strip.floats(units * UNIT);
     let y = scratch.y.floats(padded * w.rows);
+    let scales = scratch.scales.zeros(ROWS * 2 * span.stride);
     // SAFETY: passed on to the caller; `base` holds the padded rows.
     unsafe {
-        for row in 0..padded {
-            let to = base.add(row * stride);
-            if row < x.valid_rows {
-                x.gather(level, row, 0, shared, straight);
-                std::ptr::write_bytes(straight.add(shared), 0, units * UNIT - shared);
-                arrange::<F>(straight, units, to);
-            } else {
-                std::ptr::write_bytes(to, 0, stride);
+        for row in 0..rows.min(x.valid_rows) {
+            x.gather(level, row, 0, shared, straight);
+            std::ptr::write_bytes(straight.add(shared), 0, units * UNIT - shared);
+            let from = std::slice::from_raw_parts(straight, units * UNIT);
+            if !arrange(f, from, (w.units.0, span), base.add(row * stride)) {
+                return None;
             }
         }
-        let mut row = 0;
-        while row < rows {
-            let part = Part { f, w, x: base.add(row * stride), stride, y: y.add(row * w.rows) };
-            row += match rows - row {
-                1 => lanes::run(level, Block::<F, 1, 2>(part)),
-                2 => lanes::run(level, Block::<F, 2, 2>(part)),
-                _ => lanes::run(level, Block::<F, 4, 1>(part)),
-            };
-        }
+        let part = Part { f, w, span, x: base, stride, rows, scales, y };
+        kernel::multiply::<F, Elements>(level, part);
     }
-    y
+    Some(y)
 }
 
-/// A row in the layout of the kernel.
-unsafe fn arrange<F: Blocks>(from: *const f32, units: usize, to: *mut f32) {
-    let places: [usize; UNIT] = std::array::from_fn(expanded_at::<F>);
-    for unit in 0..units {
-        // SAFETY: `from` has 32, `to` 40 floats a unit.
-        unsafe {
-            let (from, to) = (from.add(unit * UNIT), to.add(unit * STEP));
-            for (e, place) in places.iter().enumerate() {
-                *to.add(*place) = *from.add(e);
-            }
-            for lane in 0..LANES {
-                let [a, b, c, d] = [0, 1, 2, 3].map(|v| *to.add(v * LANES + lane));
-                *to.add(UNIT + lane) = (a + b) + (c + d);
-            }
-        }
-    }
-}
-
-struct Part<F> {
+/// A row in the layout of the kernel, over zeros; false if an element is too small for it.
+unsafe fn arrange<F: Blocks>(
     f: F,
-    w: Weights,
-    x: *const f32,
-    stride: usize,
-    y: *mut f32,
-}
-
-/// `R` rows of `x` times all rows of the weights, `C` at a time. Returns `R`.
-struct Block<F, const R: usize, const C: usize>(Part<F>);
-
-impl<F: Blocks, const R: usize, const C: usize> Work for Block<F, R, C> {
-    type Output = usize;
-    #[inline(always)]
-    unsafe fn run<L: Lanes>(self) -> usize {
-        let part = self.0;
-        for at in (0..part.w.rows).step_by(C) {
-            // SAFETY: row `at` is a weight.
-            unsafe { several::<L, F, R, C>(&part, at) };
+    from: &[f32],
+    (first, span): (usize, Scales),
+    to: *mut f32,
+) -> bool {
+    let places: [usize; UNIT] = std::array::from_fn(place::<F>);
+    let factors: [f32; UNIT] = std::array::from_fn(|e| 1.0 / (1u32 << shift::<F>(e)) as f32);
+    let sums = to.wrapping_add(from.len());
+    let mut tiny = false;
+    for (unit, from) in from.as_chunks::<UNIT>().0.iter().enumerate() {
+        for e in 0..UNIT {
+            tiny |= from[e].abs() < SMALLEST && from[e] != 0.0;
+            // SAFETY: `to` has 32 floats a unit.
+            unsafe { *to.add(unit * UNIT + places[e]) = from[e] * factors[e] };
         }
-        R
-    }
-}
-
-#[inline(always)]
-unsafe fn several<L: Lanes, F: Blocks, const R: usize, const C: usize>(part: &Part<F>, at: usize) {
-    // The last row stands in for those beyond it.
-    let rows: [super::Row; C] = std::array::from_fn(|c| part.w.row((at + c).min(part.w.rows - 1)));
-    let per_block = part.f.units();
-    let (first, end) = part.w.units;
-    // SAFETY: blocks of the units are in memory; `x` and `y` have `R` rows.
-    unsafe {
-        let mut acc = [[L::splat(0.0); C]; R];
-        let (mut block, mut unit, mut left) = (first / per_block, first % per_block, end - first);
-        let mut x = part.x;
-        while left > 0 {
-            let mut open = [part.f.open::<L>(rows[0], block); C];
-            for c in 1..C {
-                open[c] = part.f.open::<L>(rows[c], block);
+        for half in 0..2 {
+            let mut four = [0.0; 4];
+            for (e, x) in from[half * 16..][..16].iter().enumerate() {
+                four[e % 4] += x;
             }
-            let last = per_block.min(unit + left);
-            left -= last - unit;
-            while unit < last {
-                if F::KINDS > 1 && unit % F::KINDS == 0 && last - unit >= F::KINDS {
-                    // A known kind: shifts by unit are immediate.
-                    for kind in 0..F::KINDS {
-                        let unit = unit / F::KINDS * F::KINDS + kind;
-                        one_unit(part.f, &open, unit, x.add(kind * STEP), part.stride, &mut acc);
-                    }
-                    x = x.add(F::KINDS * STEP);
-                    unit += F::KINDS;
-                } else {
-                    one_unit(part.f, &open, unit, x, part.stride, &mut acc);
-                    x = x.add(STEP);
-                    unit += 1;
-                }
-            }
-            (block, unit) = (block + 1, 0);
-        }
-        for r in 0..R {
-            for c in 0..C {
-                if at + c < part.w.rows {
-                    *part.y.add(r * part.w.rows + at + c) = acc[r][c].sum();
-                }
+            // SAFETY: the sums follow the units.
+            unsafe {
+                let sum = (four[0] + four[1]) + (four[2] + four[3]);
+                add_sum(f, span, sums, (first + unit, half), sum);
             }
         }
     }
-}
-
-/// Adds a unit's products.
-#[inline(always)]
-unsafe fn one_unit<L: Lanes, F: Blocks, const R: usize, const C: usize>(
-    f: F,
-    open: &[F::Open<L>; C],
-    unit: usize,
-    x: *const f32,
-    stride: usize,
-    acc: &mut [[L; C]; R],
-) {
-    for c in 0..C {
-        // SAFETY: the block is in memory, `x` has `R` rows of units.
-        unsafe {
-            let v = expand::<L, F>(f.integers::<L>(&open[c], unit));
-            let scale = f.scale::<L>(&open[c], unit);
-            let min =
-                if F::MIN { f.min::<L>(&open[c], unit) } else { scale.mul(L::splat(-F::OFFSET)) };
-            for r in 0..R {
-                let x = x.add(r * stride);
-                let mut p = v[0].mul(L::load(x));
-                p = v[1].mul_add(L::load(x.add(LANES)), p);
-                p = v[2].mul_add(L::load(x.add(2 * LANES)), p);
-                p = v[3].mul_add(L::load(x.add(3 * LANES)), p);
-                acc[r][c] = scale.mul_add(p, acc[r][c]);
-                if F::MIN || F::OFFSET != 0.0 {
-                    acc[r][c] = min.mul_add(L::load(x.add(UNIT)), acc[r][c]);
-                }
-            }
-        }
-    }
+    !tiny
 }

@@ -1,7 +1,7 @@
 //! GGUF's 32-element blocks. Low nibbles are elements 0 to 15, high nibbles 16 to 31.
 
-use super::{Blocks, Order, Range, Row, halves_at};
-use crate::lanes::{Lanes, Words};
+use super::{Blocks, Layout, Row, Sign};
+use crate::lanes::{LANES, Lanes, Words};
 
 /// `d·(q - 8)`: `d` f16, 16 bytes of nibbles.
 #[derive(Clone, Copy)]
@@ -36,135 +36,103 @@ unsafe fn fifth_bits<L: Lanes>(p: *const u8) -> L::Words {
     unsafe {
         let word = L::Words::splat(p.cast::<u32>().read_unaligned());
         // Every byte gets the byte of the word that its bit is in.
-        let table = L::Words::from_array([
-            0,
-            0,
-            0x0101_0101,
-            0x0101_0101,
-            0x0202_0202,
-            0x0202_0202,
-            0x0303_0303,
-            0x0303_0303,
-        ]);
-        let bits = L::Words::from_array([
-            0x0804_0201,
-            0x8040_2010,
-            0x0804_0201,
-            0x8040_2010,
-            0x0804_0201,
-            0x8040_2010,
-            0x0804_0201,
-            0x8040_2010,
-        ]);
-        let present = word.shuffle_halves(table).and(bits).equal_bytes(bits);
-        present.and(L::Words::splat(0x1010_1010))
+        let table =
+            [0, 0, 0x0101_0101, 0x0101_0101, 0x0202_0202, 0x0202_0202, 0x0303_0303, 0x0303_0303];
+        let (even, odd) = (0x0804_0201, 0x8040_2010);
+        let bits = L::Words::from_array([even, odd, even, odd, even, odd, even, odd]);
+        let bytes = word.shuffle_halves(L::Words::from_array(table));
+        bytes.and(bits).equal_bytes(bits).and(L::Words::splat(0x1010_1010))
     }
 }
 
-/// A block, its scale and its min.
-#[derive(Clone, Copy)]
-pub(super) struct Open<L> {
-    block: *const u8,
-    scale: L,
-    min: L,
+/// Scales, and mins if `MIN`, that begin blocks of `bytes`.
+#[inline(always)]
+unsafe fn leading<L: Lanes, const MIN: bool>(
+    first: *const u8,
+    bytes: usize,
+    count: usize,
+    scales: *mut f32,
+    mins: *mut f32,
+) {
+    // SAFETY: the blocks are in memory, the arrays have room for `count` rounded up to a vector.
+    unsafe {
+        // Collected as bits, then widened eight at a time.
+        let bits = scales.cast::<u32>();
+        for block in 0..count {
+            let at = first.wrapping_add(block * bytes);
+            let word = if MIN {
+                at.cast::<u32>().read_unaligned()
+            } else {
+                u32::from(at.cast::<u16>().read_unaligned())
+            };
+            bits.add(block).write(word);
+        }
+        for pad in count..count.next_multiple_of(LANES) {
+            bits.add(pad).write(0);
+        }
+        for at in (0..count).step_by(LANES) {
+            let words = L::Words::load(bits.add(at).cast());
+            if MIN {
+                L::widen_f16(words.shr::<16>()).store(mins.add(at));
+            }
+            L::widen_f16(words.and(L::Words::splat(0xffff))).store(scales.add(at));
+        }
+    }
 }
 
-/// The parts of the trait that every format here has alike.
-macro_rules! one_unit {
-    () => {
-        const ORDER: Order = Order::Straight;
-        const KINDS: usize = 1;
-        type Open<L: Lanes> = Open<L>;
-        #[inline(always)]
-        fn units(self) -> usize {
-            1
-        }
-        #[inline(always)]
-        unsafe fn open<L: Lanes>(self, row: Row, block: usize) -> Open<L> {
-            let block = row.0[0].wrapping_add(block * Self::BYTES);
-            // SAFETY: the block is in memory; all are longer than 4 bytes.
-            unsafe {
-                let [scale, second] = halves_at::<L>(block);
-                Open { block, scale, min: if Self::MIN { second } else { L::splat(0.0) } }
+/// Blocks of `$bytes` whose integers begin at byte `$at`.
+macro_rules! blocks {
+    ($format:ty, $bytes:literal, $at:literal, $offset:literal, $min:literal, $layout:expr, $integers:ident) => {
+        impl Blocks for $format {
+            const OFFSET: f32 = $offset;
+            const MIN: bool = $min;
+            const HALVES: bool = false;
+            const LAYOUT: Layout = $layout;
+            const UNITS: usize = 1;
+            const KINDS: usize = 1;
+
+            #[inline(always)]
+            fn address(self, row: Row, block: usize, _: usize) -> *const u8 {
+                row.0[0].wrapping_add(block * $bytes + $at)
+            }
+            #[inline(always)]
+            unsafe fn integers<L: Lanes>(self, row: Row, block: usize, unit: usize) -> L::Words {
+                // SAFETY: the block is in memory.
+                unsafe { $integers::<L>(self.address(row, block, unit)) }
+            }
+            #[inline(always)]
+            unsafe fn scales<L: Lanes>(
+                self,
+                row: Row,
+                first: usize,
+                count: usize,
+                scales: *mut f32,
+                mins: *mut f32,
+            ) {
+                let first = row.0[0].wrapping_add(first * $bytes);
+                // SAFETY: passed on to the caller.
+                unsafe { leading::<L, $min>(first, $bytes, count, scales, mins) }
             }
         }
-        #[inline(always)]
-        unsafe fn scale<L: Lanes>(self, open: &Open<L>, _: usize) -> L {
-            open.scale
-        }
-        #[inline(always)]
-        unsafe fn min<L: Lanes>(self, open: &Open<L>, _: usize) -> L {
-            open.min
-        }
     };
 }
 
-macro_rules! bytes {
-    ($($format:ty: $bytes:literal),*) => {
-        $(impl $format {
-            /// Bytes of a block.
-            const BYTES: usize = $bytes;
-        })*
-    };
-}
-bytes!(Q4_0: 18, Q4_1: 20, Q5_0: 22, Q5_1: 24, Q8_0: 34);
-
-impl Blocks for Q4_0 {
-    one_unit!();
-    const MIN: bool = false;
-    const OFFSET: f32 = 8.0;
-    const RANGE: Range = Range::U7;
-    #[inline(always)]
-    unsafe fn integers<L: Lanes>(self, open: &Open<L>, _: usize) -> L::Words {
-        // SAFETY: the block is in memory.
-        unsafe { nibbles::<L>(open.block.add(2)) }
-    }
+/// Nibbles with their fifth bits, which lie before them.
+#[inline(always)]
+unsafe fn five_bits<L: Lanes>(p: *const u8) -> L::Words {
+    // SAFETY: the block is in memory.
+    unsafe { nibbles::<L>(p).or(fifth_bits::<L>(p.wrapping_sub(4))) }
 }
 
-impl Blocks for Q4_1 {
-    one_unit!();
-    const MIN: bool = true;
-    const OFFSET: f32 = 0.0;
-    const RANGE: Range = Range::U7;
-    #[inline(always)]
-    unsafe fn integers<L: Lanes>(self, open: &Open<L>, _: usize) -> L::Words {
-        // SAFETY: the block is in memory.
-        unsafe { nibbles::<L>(open.block.add(4)) }
-    }
+/// Signed bytes.
+#[inline(always)]
+unsafe fn bytes<L: Lanes>(p: *const u8) -> L::Words {
+    // SAFETY: the block is in memory.
+    unsafe { L::Words::load(p) }
 }
 
-impl Blocks for Q5_0 {
-    one_unit!();
-    const MIN: bool = false;
-    const OFFSET: f32 = 16.0;
-    const RANGE: Range = Range::U7;
-    #[inline(always)]
-    unsafe fn integers<L: Lanes>(self, open: &Open<L>, _: usize) -> L::Words {
-        // SAFETY: the block is in memory.
-        unsafe { nibbles::<L>(open.block.add(6)).or(fifth_bits::<L>(open.block.add(2))) }
-    }
-}
-
-impl Blocks for Q5_1 {
-    one_unit!();
-    const MIN: bool = true;
-    const OFFSET: f32 = 0.0;
-    const RANGE: Range = Range::U7;
-    #[inline(always)]
-    unsafe fn integers<L: Lanes>(self, open: &Open<L>, _: usize) -> L::Words {
-        // SAFETY: the block is in memory.
-        unsafe { nibbles::<L>(open.block.add(8)).or(fifth_bits::<L>(open.block.add(4))) }
-    }
-}
-
-impl Blocks for Q8_0 {
-    one_unit!();
-    const MIN: bool = false;
-    const OFFSET: f32 = 0.0;
-    const RANGE: Range = Range::I8;
-    #[inline(always)]
-    unsafe fn integers<L: Lanes>(self, open: &Open<L>, _: usize) -> L::Words {
-        // SAFETY: the block is in memory.
-        unsafe { L::Words::load(open.block.add(2)) }
-    }
-}
+blocks!(Q4_0, 18, 2, 8.0, false, Layout::Straight, nibbles);
+blocks!(Q4_1, 20, 4, 0.0, true, Layout::Straight, nibbles);
+blocks!(Q5_0, 22, 6, 16.0, false, Layout::Straight, five_bits);
+blocks!(Q5_1, 24, 8, 0.0, true, Layout::Straight, five_bits);
+blocks!(Q8_0, 34, 2, 0.0, false, Layout::Memory(Sign::Signed), bytes);

@@ -4,6 +4,7 @@ mod affine;
 mod decode;
 mod fused;
 mod k_quants;
+mod kernel;
 mod legacy;
 mod quantized;
 
@@ -12,7 +13,7 @@ pub(super) use decode::decode;
 use super::small::{self, Targets};
 use super::{Operand, Scratch, Source};
 use crate::Level;
-use crate::lanes::{Lanes, Words};
+use crate::lanes::{LANES, Lanes, Words};
 use metile_ir::PackedFormat;
 use metile_ir::dtype::AffineBits;
 
@@ -49,63 +50,76 @@ fn block_bytes(format: PackedFormat) -> [usize; 3] {
     }
 }
 
-/// Which element byte `p` of a unit's 32 integers is.
+/// How the 32 integers of a unit lie in memory, or in [`Blocks::integers`].
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
-    /// Element `p`.
+enum Layout {
+    /// Bytes in order, at [`Blocks::address`].
+    Memory(Sign),
+    /// Byte `p` of the integers is element `p`; all are below 128.
     Straight,
-    /// Byte `p` is element `2p`, byte `16 + p` is `2p + 1`: low and high nibbles of 16 bytes.
+    /// Byte `p` is element `2p`, byte `16 + p` is `2p + 1` (low and high nibbles of 16 bytes); all are
+    /// below 128.
     Paired,
 }
 
-/// What the integers of a format can be.
+/// Whether bytes are signed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Range {
-    /// `0..=127`.
-    U7,
-    /// `0..=255`.
-    U8,
-    /// `-128..=127`.
-    I8,
+enum Sign {
+    Unsigned,
+    Signed,
 }
 
-/// A format: `value = scale · (integer - OFFSET) + min`, a scale and a min per unit or half unit.
+impl Layout {
+    /// The byte of element `e` of a unit.
+    const fn byte(self, e: usize) -> usize {
+        match self {
+            Layout::Memory(_) | Layout::Straight => e,
+            Layout::Paired => e / 2 + e % 2 * 16,
+        }
+    }
+}
+
+/// A format: `value = scale · (integer - OFFSET) + min`. A unit is 32 elements; a scale, and a min if
+/// there is one, serve `per_scale` units, or half a one.
 trait Blocks: Copy {
     /// Subtracted from the integers.
     const OFFSET: f32;
     /// Whether there is a min.
     const MIN: bool;
-    /// The integers' range.
-    const RANGE: Range;
-    /// The integers' order.
-    const ORDER: Order;
-    /// Units whose integers are taken apart differently.
-    const KINDS: usize;
-    /// A block with its scales at hand.
-    type Open<L: Lanes>: Copy;
-
+    /// Whether each half of a unit has its own scale.
+    const HALVES: bool;
+    /// The integers' layout.
+    const LAYOUT: Layout;
     /// Units of a block.
-    fn units(self) -> usize;
-    /// Block `block` of a row.
+    const UNITS: usize;
+    /// Units whose integers are taken apart differently; divides `UNITS`.
+    const KINDS: usize;
+
+    /// Units that share a scale, a power of two; 1 if they do not.
+    #[inline(always)]
+    fn per_scale(self) -> usize {
+        1
+    }
+    /// Where the integers of a unit of a block begin.
+    fn address(self, row: Row, block: usize, unit: usize) -> *const u8;
+    /// The integers of a unit of a block, a byte each.
     ///
     /// # Safety
     /// The block is in memory; the machine has the level of `L`.
-    unsafe fn open<L: Lanes>(self, row: Row, block: usize) -> Self::Open<L>;
-    /// The 32 integers of a unit.
+    unsafe fn integers<L: Lanes>(self, row: Row, block: usize, unit: usize) -> L::Words;
+    /// Writes the scales, and the mins if there are any, of `count` blocks from block `first` on, those
+    /// of [`Blocks::per_scale`] units from a multiple of it on. Up to seven more are written.
     ///
     /// # Safety
-    /// The block is in memory; the machine has the level of `L`.
-    unsafe fn integers<L: Lanes>(self, block: &Self::Open<L>, unit: usize) -> L::Words;
-    /// The scale of bytes `4i..4i + 4` in lane `i`.
-    ///
-    /// # Safety
-    /// The machine has the level of `L`.
-    unsafe fn scale<L: Lanes>(self, block: &Self::Open<L>, unit: usize) -> L;
-    /// The min, or zero.
-    ///
-    /// # Safety
-    /// The machine has the level of `L`.
-    unsafe fn min<L: Lanes>(self, block: &Self::Open<L>, unit: usize) -> L;
+    /// The blocks are in memory, the arrays have room; the machine has the level of `L`.
+    unsafe fn scales<L: Lanes>(
+        self,
+        row: Row,
+        first: usize,
+        count: usize,
+        scales: *mut f32,
+        mins: *mut f32,
+    );
 }
 
 /// Runs `$body` with `$f` the [`Blocks`] of `$format`.
@@ -159,47 +173,117 @@ macro_rules! with_blocks {
 }
 use with_blocks;
 
-/// The `f16` at `p`, widened.
+/// The integers of a unit as floats: element `e` in lane `place(e)` of the four vectors, times
+/// `2^shift(e)`. Integers stay where they are in their word, which saves a shift each.
 #[inline(always)]
-unsafe fn half_at<L: Lanes>(p: *const u8) -> L {
-    // SAFETY: valid for two reads by the caller's contract.
-    unsafe { L::splat_f16(p.cast::<u16>().read_unaligned()) }
-}
-
-/// The two `f16` at `p`, widened.
-#[inline(always)]
-unsafe fn halves_at<L: Lanes>(p: *const u8) -> [L; 2] {
-    // SAFETY: valid for four reads by the caller's contract.
-    unsafe { L::splat_f16_pair(p.cast::<u32>().read_unaligned()) }
-}
-
-/// Bytes `j, j + 4, …` of the unit as floats in vector `j`; [`Range::I8`] in the order of the bytes.
-#[inline(always)]
-unsafe fn expand<L: Lanes, F: Blocks>(integers: L::Words) -> [L; 4] {
-    if F::RANGE == Range::I8 {
-        return integers.widen_i8();
+unsafe fn floats<L: Lanes, F: Blocks>(f: F, row: Row, block: usize, unit: usize) -> [L; 4] {
+    // SAFETY: the block is in memory.
+    unsafe {
+        let p = f.address(row, block, unit);
+        match F::LAYOUT {
+            Layout::Memory(Sign::Signed) => {
+                [L::load_i8(p), L::load_i8(p.add(8)), L::load_i8(p.add(16)), L::load_i8(p.add(24))]
+            }
+            Layout::Memory(Sign::Unsigned) => {
+                [L::load_u8(p), L::load_u8(p.add(8)), L::load_u8(p.add(16)), L::load_u8(p.add(24))]
+            }
+            Layout::Straight | Layout::Paired => {
+                let q = f.integers::<L>(row, block, unit);
+                [
+                    q.and(L::Words::splat(0xff)).to_floats(),
+                    q.and(L::Words::splat(0xff00)).to_floats(),
+                    q.and(L::Words::splat(0x00ff_0000)).to_floats(),
+                    q.and(L::Words::splat(0xff00_0000)).to_floats(),
+                ]
+            }
+        }
     }
-    // SAFETY: an `L::Words` exists, so the machine has the level.
-    let byte = unsafe { L::Words::splat(0xff) };
-    [
-        integers.and(byte).to_floats(),
-        integers.shr::<8>().and(byte).to_floats(),
-        integers.shr::<16>().and(byte).to_floats(),
-        integers.shr::<24>().to_floats(),
-    ]
 }
 
-/// Where `expand` puts element `e` of a unit.
-fn expanded_at<F: Blocks>(e: usize) -> usize {
-    let byte = byte_of::<F>(e);
-    if F::RANGE == Range::I8 { byte } else { byte % 4 * 8 + byte / 4 }
+/// Where [`floats`] puts element `e` of a unit.
+fn place<F: Blocks>(e: usize) -> usize {
+    let byte = F::LAYOUT.byte(e);
+    if matches!(F::LAYOUT, Layout::Memory(_)) { byte } else { byte % 4 * 8 + byte / 4 }
 }
 
-/// The byte of element `e` of a unit.
-fn byte_of<F: Blocks>(e: usize) -> usize {
-    match F::ORDER {
-        Order::Straight => e,
-        Order::Paired => e / 2 + e % 2 * 16,
+/// By which power of two it is too large there.
+fn shift<F: Blocks>(e: usize) -> usize {
+    if matches!(F::LAYOUT, Layout::Memory(_)) { 0 } else { F::LAYOUT.byte(e) % 4 * 8 }
+}
+
+/// Scales and mins of a span of blocks, one array after the other.
+#[derive(Clone, Copy)]
+struct Scales {
+    /// Floats of each array: a multiple of 8, zeros at the end.
+    stride: usize,
+    /// The first block of the span.
+    first: usize,
+    /// Blocks of the span.
+    blocks: usize,
+}
+
+impl Scales {
+    /// The span from unit `units.0` to unit `units.1`, whole groups of units that share a scale.
+    fn of<F: Blocks>(f: F, units: (usize, usize)) -> Scales {
+        let group = F::UNITS.max(f.per_scale());
+        let (first, end) = (units.0 / group * group, units.1.next_multiple_of(group));
+        let count = (end - first) / f.per_scale() * if F::HALVES { 2 } else { 1 };
+        Scales {
+            stride: count.next_multiple_of(LANES),
+            first: first / F::UNITS,
+            blocks: (end - first) / F::UNITS,
+        }
+    }
+
+    /// Writes both arrays.
+    ///
+    /// # Safety
+    /// The blocks are in memory, `to` has room for two arrays.
+    #[inline(always)]
+    unsafe fn write<L: Lanes, F: Blocks>(self, f: F, row: Row, to: *mut f32) {
+        // SAFETY: passed on to the caller.
+        unsafe { f.scales::<L>(row, self.first, self.blocks, to, to.add(self.stride)) }
+    }
+
+    /// Which scale is that of `unit`, or of its first half.
+    #[inline(always)]
+    fn index<F: Blocks>(self, f: F, unit: usize) -> usize {
+        // `per_scale` is a power of two.
+        ((unit - self.first * F::UNITS) >> f.per_scale().trailing_zeros()) << usize::from(F::HALVES)
+    }
+}
+
+/// The scale of each lane of a unit, bytes `4i..4i + 4` being in lane `i`.
+///
+/// # Safety
+/// `at` points to the unit's scale; the machine has the level of `L`.
+#[inline(always)]
+unsafe fn scale_at<L: Lanes, F: Blocks>(at: *const f32) -> L {
+    // SAFETY: halves have two scales.
+    unsafe { if F::HALVES { L::splat_two(at) } else { L::splat(*at) } }
+}
+
+/// What does not depend on the integers: `Σ min · s` or `-OFFSET · Σ scale · s`, `s` being sums of `x`
+/// over the elements of each scale.
+///
+/// # Safety
+/// `scales` has two arrays, `sums` one; the machine has the level of `L`.
+#[inline(always)]
+unsafe fn constant_part<L: Lanes, F: Blocks>(
+    span: Scales,
+    scales: *const f32,
+    sums: *const f32,
+) -> L {
+    // SAFETY: arrays have whole vectors.
+    unsafe {
+        let mut total = L::splat(0.0);
+        if F::MIN || F::OFFSET != 0.0 {
+            let factors = if F::MIN { scales.add(span.stride) } else { scales };
+            for at in (0..span.stride).step_by(LANES) {
+                total = L::load(factors.add(at)).mul_add(L::load(sums.add(at)), total);
+            }
+        }
+        if F::MIN { total } else { total.mul(L::splat(-F::OFFSET)) }
     }
 }
 
@@ -219,8 +303,8 @@ impl Weights {
     }
 }
 
-/// Adds `x · wᵀ` over `k < shared` to `targets` if `w` is packed and its rows begin at a whole unit;
-/// else does nothing and returns false.
+/// Adds `x · wᵀ` over `k < shared` to `targets` if `w` is packed, its rows begin at a whole unit and `x`
+/// is not all but zero; else does nothing and returns false.
 ///
 /// # Safety
 /// As [`super::dot`]'s; `shared` elements are valid in both.
@@ -241,26 +325,24 @@ pub(super) unsafe fn multiply(
     let rows = targets.count();
     // SAFETY: passed on to the caller. Blocks of valid elements are whole in memory.
     unsafe {
-        let results = match x.source {
+        let products = match x.source {
             Source::Packed { format: PackedFormat::Q8_0, parts, row_stride, first_k }
                 if first_k % UNIT == 0 =>
             {
-                let x = quantized::Blocks8 {
-                    parts,
-                    row_stride,
-                    first: first_k / UNIT,
-                    valid: x.valid_rows,
-                    rows,
-                };
-                with_blocks!(format, f => quantized::multiply(level, f, shared, x, weights, scratch))
+                let first = first_k / UNIT;
+                let x = quantized::Blocks8 { parts, row_stride, first, valid: x.valid_rows, rows };
+                with_blocks!(format, f => {
+                    Some(quantized::multiply(level, f, shared, x, weights, scratch))
+                })
             }
             _ => with_blocks!(format, f => {
                 fused::multiply(level, f, shared, x, rows, weights, scratch)
             }),
         };
+        let Some(products) = products else { return false };
         for i in 0..rows {
             for j in 0..w.valid_rows {
-                let mut value = *results.add(i * w.valid_rows + j);
+                let mut value = *products.add(i * w.valid_rows + j);
                 // With scales and integers apart, what is not finite may differ from the decoded
                 // product; and only there can it.
                 if !value.is_finite() {
