@@ -37,6 +37,8 @@ else
 	METILE_RANDOM_PROGRAMS=10000 cargo test --workspace --all-targets
 endif
 	cargo test --workspace --doc
+	METILE_TEST_DEVICE=cpu cargo test --quiet --package metile --test whole_kernels --test control_flow --test rules_arithmetic --test rules_memory
+	cargo test --quiet --manifest-path examples/own-crate/Cargo.toml --target-dir target/own-crate
 	cargo run --quiet --package metile --example tour > /dev/null
 
 lint: ## formatter and clippy

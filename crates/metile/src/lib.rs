@@ -51,6 +51,10 @@ mod book {
     struct FirstKernel;
     #[doc = include_str!("../../../docs/src/language.md")]
     struct Language;
+    #[doc = include_str!("../../../docs/src/own-crate.md")]
+    struct OwnCrate;
+    #[doc = include_str!("../../../docs/src/cpu.md")]
+    struct Cpu;
     #[doc = include_str!("../../../README.md")]
     struct Readme;
 }

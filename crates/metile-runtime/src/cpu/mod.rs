@@ -6,6 +6,7 @@ mod machine;
 mod pass;
 mod persistent;
 mod pool;
+mod probe;
 mod scalar;
 mod tile;
 mod view;
@@ -13,6 +14,7 @@ mod walk;
 
 pub(crate) use launch::{Bound, run, run_all};
 pub(crate) use pool::pool;
+pub use probe::{Rates, probe};
 
 use metile_compiler::cpu::{Form, lower};
 use metile_ir::interp::{self, Argument, Buffer, Failure};
@@ -33,6 +35,19 @@ pub(crate) fn schedule(grid: [u64; 3]) -> String {
         metile_simd::Level::detect().name(),
         metile_compiler::cpu::CHUNK
     )
+}
+
+/// Threads that launches run on.
+///
+/// # Errors
+/// If `METILE_THREADS` is no number of threads, or a thread can't be started.
+pub fn threads() -> Result<usize, String> {
+    pool().map(pool::Pool::threads)
+}
+
+/// The SIMD instructions in use.
+pub fn simd() -> &'static str {
+    metile_simd::Level::detect().name()
 }
 
 /// Why a program could not be run on the CPU.
