@@ -1,6 +1,7 @@
 //! `metile`: run language models, look at kernels and devices.
 
 mod bench_model;
+mod bench_peers;
 mod chat;
 mod device;
 mod generate;
@@ -43,6 +44,8 @@ enum Command {
 enum Bench {
     /// Prefill and decode rates of a model.
     Model(bench_model::Arguments),
+    /// Kernels beside other libraries.
+    Peers(bench_peers::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Chat(arguments) => chat::run(&arguments),
         Command::Bench(Bench::Model(arguments)) => bench_model::run(&arguments),
+        Command::Bench(Bench::Peers(arguments)) => bench_peers::run(&arguments),
         Command::Kernel(command) => kernel::run(&command),
         Command::Device(command) => device::run(&command),
     };

@@ -125,7 +125,7 @@ pub(super) fn wait_until(done: impl Fn() -> bool) {
     let mut rounds = 0u32;
     while !done() {
         rounds += 1;
-        if rounds < 20_000 {
+        if rounds < 1_000 {
             std::hint::spin_loop();
         } else {
             std::thread::yield_now();

@@ -1,0 +1,122 @@
+"""Times what other libraries take for the cases of `metile bench peers`.
+
+Reads one JSON object a line, {"peer", "case", "rows", "cols", "repeats"}, and answers each with one,
+{"seconds": [...]} or {"error": "..."}. Inputs are made and outputs allocated before anything is timed.
+Needs numpy and onnxruntime (with onnx, to write its models); mkl and torch are used if they are installed.
+The number of threads is taken from METILE_THREADS.
+"""
+
+import ctypes
+import glob
+import json
+import os
+import sys
+import time
+
+THREADS = int(os.environ["METILE_THREADS"])
+for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ[variable] = str(THREADS)
+
+import numpy as np  # noqa: E402  (its BLAS reads the variables when it is loaded)
+
+
+def noise(*shape):
+    return np.random.default_rng(sum(shape)).uniform(-1, 1, shape).astype(np.float32)
+
+
+def onnx_session(case, rows, cols):
+    import onnx
+    import onnxruntime as ort
+    from onnx import TensorProto, helper
+
+    f32 = TensorProto.FLOAT
+    vector = [cols]
+    if case == "gemm":
+        inputs = {"x": noise(rows, rows), "y": noise(rows, rows)}
+        node = helper.make_node("MatMul", ["x", "y"], ["out"])
+        shape = [rows, rows]
+    elif case == "softmax":
+        inputs = {"x": noise(rows, cols)}
+        node = helper.make_node("Softmax", ["x"], ["out"], axis=-1)
+        shape = [rows, cols]
+    elif case == "rms_norm":
+        inputs = {"x": noise(rows, cols), "w": noise(*vector)}
+        node = helper.make_node("SimplifiedLayerNormalization", ["x", "w"], ["out"], axis=-1, epsilon=1e-5, stash_type=1)
+        shape = [rows, cols]
+    else:
+        inputs = {"x": noise(rows, cols), "w": noise(*vector), "b": noise(*vector)}
+        node = helper.make_node("LayerNormalization", ["x", "w", "b"], ["out"], axis=-1, epsilon=1e-5)
+        shape = [rows, cols]
+    values = [helper.make_tensor_value_info(n, f32, v.shape) for n, v in inputs.items()]
+    graph = helper.make_graph([node], case, values, [helper.make_tensor_value_info("out", f32, shape)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = THREADS
+    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    for name, value in inputs.items():
+        binding.bind_ortvalue_input(name, ort.OrtValue.ortvalue_from_numpy(value))
+    binding.bind_ortvalue_output("out", ort.OrtValue.ortvalue_from_numpy(np.zeros(shape, np.float32)))
+    return lambda: session.run_with_iobinding(binding)
+
+
+def mkl_gemm(n):
+    paths = glob.glob(os.path.join(sys.prefix, "lib", "libmkl_rt.so*"))
+    if not paths:
+        raise RuntimeError("mkl is not installed")
+    library = ctypes.CDLL(paths[0])
+    library.MKL_Set_Num_Threads(ctypes.c_int(THREADS))
+    a, b, c = noise(n, n), noise(n, n), np.zeros((n, n), np.float32)
+    pointer = lambda x: x.ctypes.data_as(ctypes.c_void_p)
+    i, f = ctypes.c_int, ctypes.c_float
+    return lambda: library.cblas_sgemm(
+        i(101), i(111), i(111), i(n), i(n), i(n), f(1), pointer(a), i(n), pointer(b), i(n), f(0), pointer(c), i(n)
+    )
+
+
+def torch_rows(case, rows, cols):
+    import torch
+
+    torch.set_num_threads(THREADS)
+    x = torch.from_numpy(noise(rows, cols))
+    out = torch.empty_like(x)
+    if case == "softmax":
+        return lambda: torch.softmax(x, -1, out=out)
+    raise RuntimeError("no such case with an output of its own")
+
+
+def prepare(peer, case, rows, cols):
+    if peer == "onnxruntime":
+        return onnx_session(case, rows, cols)
+    if peer == "numpy" and case == "gemm":
+        a, b, c = noise(rows, rows), noise(rows, rows), np.zeros((rows, rows), np.float32)
+        return lambda: np.matmul(a, b, out=c)
+    if peer == "mkl" and case == "gemm":
+        return mkl_gemm(rows)
+    if peer == "torch":
+        return torch_rows(case, rows, cols)
+    raise RuntimeError(f"{peer} has no {case}")
+
+
+def main():
+    prepared = {}
+    for line in sys.stdin:
+        request = json.loads(line)
+        key = (request["peer"], request["case"], request["rows"], request["cols"])
+        try:
+            if key not in prepared:
+                prepared[key] = prepare(*key)
+                prepared[key]()
+            run, seconds = prepared[key], []
+            for _ in range(request["repeats"]):
+                start = time.perf_counter()
+                run()
+                seconds.append(time.perf_counter() - start)
+            answer = {"seconds": seconds}
+        except Exception as error:  # the peer may not be installed: say so, and go on
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), flush=True)
+
+
+main()
