@@ -139,9 +139,12 @@ impl Work for Bytes {
             let two = [1.5f32, -2.0];
             let [a, b] = two;
             assert_eq!(L::splat_two(two.as_ptr()).to_array(), [a, a, a, a, b, b, b, b]);
-            let halves = [0x3c00, 0x0001, 0xfc00, 0x7bff, 0x8000, 0xc000, 0x0400, 0x5640];
-            let values = halves.map(|h| f16::from_bits(h as u16).to_f32());
-            assert_eq!(L::widen_f16(L::Words::from_array(halves)).to_array(), values);
+            let halves = [0x3c00u16, 0x0001, 0xfc00, 0x7bff, 0x8000, 0xc000, 0x0400, 0x5640];
+            let pairs = std::array::from_fn(|i| {
+                u32::from(halves[2 * i]) | u32::from(halves[2 * i + 1]) << 16
+            });
+            let values = halves.map(|h| f16::from_bits(h).to_f32());
+            assert_eq!(L::from_f16(pairs).to_array(), values);
             assert_eq!(L::splat_f16(0xfbff).to_array(), [-65504.0; 8]);
             let [low, high] = L::splat_f16_pair(0x3c00_c000);
             assert_eq!((low.to_array(), high.to_array()), ([-2.0; 8], [1.0; 8]));

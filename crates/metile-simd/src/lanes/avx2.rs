@@ -56,12 +56,9 @@ impl Lanes for Avx2 {
         })
     }
     #[inline(always)]
-    fn widen_f16(halves: Avx2Words) -> Self {
-        has_avx2!({
-            let packed = _mm256_packus_epi32(halves.0, halves.0);
-            let packed = _mm256_permute4x64_epi64::<0b1000>(packed);
-            Avx2(_mm256_cvtph_ps(_mm256_castsi256_si128(packed)))
-        })
+    unsafe fn from_f16(halves: [u32; 4]) -> Self {
+        let [a, b, c, d] = halves.map(|pair| pair as i32);
+        has_avx2!(Avx2(_mm256_cvtph_ps(_mm_setr_epi32(a, b, c, d))))
     }
     #[inline(always)]
     unsafe fn splat_two(p: *const f32) -> Self {

@@ -37,8 +37,11 @@ pub trait Lanes: Copy {
     /// # Safety
     /// The machine has the level.
     unsafe fn splat_f16_pair(bits: u32) -> [Self; 2];
-    /// The IEEE halves in the low bits of words below 2^16, widened.
-    fn widen_f16(halves: Self::Words) -> Self;
+    /// Eight IEEE halves, the first in the low bits of the first word, widened.
+    ///
+    /// # Safety
+    /// The machine has the level.
+    unsafe fn from_f16(halves: [u32; 4]) -> Self;
     /// Four lanes of `p[0]`, four of `p[1]`.
     ///
     /// # Safety

@@ -46,8 +46,8 @@ impl Lanes for Portable {
         [bits as u16, (bits >> 16) as u16].map(|half| Portable([widen_f16(half); LANES]))
     }
     #[inline(always)]
-    fn widen_f16(halves: PortableWords) -> Self {
-        Portable(halves.0.map(|half| widen_f16(half as u16)))
+    unsafe fn from_f16(halves: [u32; 4]) -> Self {
+        Portable(from_fn(|i| widen_f16((halves[i / 2] >> (i % 2 * 16)) as u16)))
     }
     #[inline(always)]
     unsafe fn splat_two(p: *const f32) -> Self {

@@ -7,8 +7,9 @@ use crate::lanes::{self, LANES, Lanes, Work};
 use metile_ir::DType;
 
 /// Rows of `w` that are widened at a time where no kernel reads them in place, and elements of each.
-const STRIP_ROWS: usize = 24;
-const STRIP_K: usize = 1024;
+/// They fill most of the first-level cache.
+const STRIP_ROWS: usize = 12;
+const STRIP_K: usize = 512;
 
 /// The few rows as contiguous `f32`.
 #[derive(Clone, Copy)]

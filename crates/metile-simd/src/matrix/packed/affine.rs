@@ -74,6 +74,7 @@ macro_rules! groups {
         const OFFSET: f32 = 0.0;
         const MIN: bool = true;
         const HALVES: bool = false;
+        const PAIRS: bool = false;
         const UNITS: usize = 1;
         const KINDS: usize = 1;
 

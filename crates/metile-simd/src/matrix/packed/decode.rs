@@ -1,6 +1,8 @@
 //! Packed rows as `f32`, bit for bit as `metile_ir::packed` decodes them.
 
-use super::{Blocks, Layout, Row, Scales, UNIT, affine, floats, k_quants, legacy, with_blocks};
+use super::{
+    Blocks, Layout, Row, Scales, UNIT, affine, hold, k_quants, legacy, quarter, with_blocks,
+};
 use crate::Level;
 use crate::lanes::{self, LANES, Lanes, Words, Work};
 use metile_ir::PackedFormat;
@@ -51,7 +53,7 @@ impl<F: Blocks> Work for Decode<F> {
                 span.write::<L, F>(self.f, self.row, scales.as_mut_ptr());
                 for unit in units.0..units.1 {
                     let scale = scales.as_ptr().add(span.index(self.f, unit));
-                    let values = self.values::<L>(unit, scale, span.stride);
+                    let values = self.values::<L>(unit, scale, span.to_min::<F>());
                     let (from, to) = (self.first.max(unit * UNIT), end.min((unit + 1) * UNIT));
                     let out = self.out.add(from - self.first);
                     if to - from == UNIT {
@@ -73,14 +75,17 @@ impl<F: Blocks> Work for Decode<F> {
 }
 
 impl<F: Blocks> Decode<F> {
-    /// The 32 elements of a unit in order; its min is `stride` after its scale.
+    /// The 32 elements of a unit in order; its min is `to_min` after its scale.
     #[inline(always)]
-    unsafe fn values<L: Lanes>(&self, unit: usize, scale: *const f32, stride: usize) -> [L; 4] {
+    unsafe fn values<L: Lanes>(&self, unit: usize, scale: *const f32, to_min: usize) -> [L; 4] {
         let (block, unit) = (unit / F::UNITS, unit % F::UNITS);
         // SAFETY: the block is in memory.
         unsafe {
             let mut v = match F::LAYOUT {
-                Layout::Memory(_) => floats::<L, F>(self.f, self.row, block, unit),
+                Layout::Memory(_) => {
+                    let held = hold::<L, F>(self.f, self.row, block, unit);
+                    [0, 1, 2, 3].map(|j| quarter::<L, F>(&held, j))
+                }
                 Layout::Straight => self.f.integers::<L>(self.row, block, unit).widen_u8(),
                 Layout::Paired => {
                     self.f.integers::<L>(self.row, block, unit).interleave_halves().widen_u8()
@@ -92,7 +97,7 @@ impl<F: Blocks> Decode<F> {
                 }
                 *v = v.mul(L::splat(*scale.add(if F::HALVES { i / 2 } else { 0 })));
                 if F::MIN {
-                    *v = v.add(L::splat(*scale.add(stride)));
+                    *v = v.add(L::splat(*scale.add(to_min)));
                 }
             }
             v

@@ -61,6 +61,7 @@ macro_rules! with_min {
         const OFFSET: f32 = 0.0;
         const MIN: bool = true;
         const HALVES: bool = false;
+        const PAIRS: bool = false;
         const LAYOUT: Layout = Layout::Straight;
         const UNITS: usize = 8;
         const KINDS: usize = 2;
@@ -112,6 +113,7 @@ impl Blocks for Q6K {
     const OFFSET: f32 = 32.0;
     const MIN: bool = false;
     const HALVES: bool = true;
+    const PAIRS: bool = false;
     const LAYOUT: Layout = Layout::Straight;
     const UNITS: usize = 8;
     const KINDS: usize = 4;

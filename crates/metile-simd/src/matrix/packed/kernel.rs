@@ -1,6 +1,6 @@
 //! Rows of a factor, taken apart beforehand, times packed rows: `Σ scale · Σ q·x + constant part`.
 
-use super::{Blocks, Row, Scales, Weights, constant_part, scale_at};
+use super::{Blocks, Held, Row, Scales, Weights, constant_part, hold, scale_at};
 use crate::Level;
 use crate::lanes::{self, Lanes, Work};
 
@@ -8,19 +8,23 @@ use crate::lanes::{self, Lanes, Work};
 pub(super) trait Factor: Copy {
     /// Floats of a unit.
     const STEP: usize;
-    /// The integers of a unit of weights, ready for all rows.
-    type Held<L: Lanes>: Copy;
-    /// Takes the integers of a unit apart.
+    /// Runs a [`Block`] of four rows, of as many weights as is best.
     ///
     /// # Safety
-    /// The block is in memory; the machine has the level of `L`.
-    unsafe fn hold<L: Lanes, F: Blocks>(f: F, row: Row, block: usize, unit: usize)
-    -> Self::Held<L>;
-    /// Vectors whose sum is `Σ q·x` over a unit, in the lanes of [`scale_at`].
+    /// As [`multiply`]'s.
+    unsafe fn four<F: Blocks>(level: Level, part: Part<F>);
+    /// Adds `scale · Σ q·x` over a unit to `acc`, spread over lanes as [`scale_at`] has them, for `R`
+    /// rows that are `stride` floats apart and units of `C` weights.
     ///
     /// # Safety
-    /// `x` is a unit; the machine has the level of `L`.
-    unsafe fn product<L: Lanes, F: Blocks>(held: Self::Held<L>, x: *const f32) -> L;
+    /// The units are in memory; the machine has the level of `L`.
+    unsafe fn accumulate<L: Lanes, F: Blocks, const R: usize, const C: usize>(
+        held: &[Held<L::Words>; C],
+        scales: &[L; C],
+        x: *const f32,
+        stride: usize,
+        acc: &mut [[L; C]; R],
+    );
 }
 
 /// Few rows against all weights.
@@ -29,26 +33,29 @@ pub(super) struct Part<F> {
     pub(super) f: F,
     pub(super) w: Weights,
     pub(super) span: Scales,
-    /// `rows` rows of `stride` floats; rows up to the next multiple of 4 are there too.
+    /// `rows` rows of `stride` floats; there are rows up to a multiple of [`GROUP`].
     pub(super) x: *const f32,
     pub(super) stride: usize,
     pub(super) rows: usize,
     /// Room for [`ROWS`] rows' scales.
     pub(super) scales: *mut f32,
-    /// The products, `[rows, w.rows]`, with room for rows up to the next multiple of 4.
+    /// The products, `[rows, w.rows]`, with room for rows up to a multiple of [`GROUP`].
     pub(super) y: *mut f32,
 }
 
-/// Rows of weights whose scales are at hand at a time.
+/// Rows of weights whose scales are at hand at a time, at most.
 pub(super) const ROWS: usize = 4;
+/// Rows of the other factor at a time, at most.
+pub(super) const GROUP: usize = 4;
+/// Rows up to which this is faster than decoding the weights for a product of `f32`.
+pub(super) const MOST: usize = 8;
 
 /// Writes the products of all rows.
 ///
 /// # Safety
 /// Pointers are as [`Part`] says, blocks in memory; the machine has `level`.
 pub(super) unsafe fn multiply<F: Blocks, X: Factor>(level: Level, all: Part<F>) {
-    let mut row = 0;
-    while row < all.rows {
+    for row in (0..all.rows).step_by(GROUP) {
         let part = Part {
             x: all.x.wrapping_add(row * all.stride),
             y: all.y.wrapping_add(row * all.w.rows),
@@ -56,27 +63,29 @@ pub(super) unsafe fn multiply<F: Blocks, X: Factor>(level: Level, all: Part<F>) 
         };
         // SAFETY: passed on to the caller.
         unsafe {
-            row += match all.rows - row {
+            match all.rows - row {
                 1 => lanes::run(level, Block::<F, X, 1, 4>(part, [])),
                 2 => lanes::run(level, Block::<F, X, 2, 2>(part, [])),
-                _ => lanes::run(level, Block::<F, X, 4, 1>(part, [])),
-            };
+                _ => X::four(level, part),
+            }
         }
     }
 }
 
-/// `R` rows times all weights, `C` at a time. Returns `R`.
-struct Block<F, X, const R: usize, const C: usize>(Part<F>, [X; 0]);
+/// `R` rows times all weights, `C` at a time.
+pub(super) struct Block<F, X, const R: usize, const C: usize>(
+    pub(super) Part<F>,
+    pub(super) [X; 0],
+);
 
 impl<F: Blocks, X: Factor, const R: usize, const C: usize> Work for Block<F, X, R, C> {
-    type Output = usize;
+    type Output = ();
     #[inline(always)]
-    unsafe fn run<L: Lanes>(self) -> usize {
+    unsafe fn run<L: Lanes>(self) {
         for at in (0..self.0.w.rows).step_by(C) {
             // SAFETY: row `at` is a weight.
             unsafe { several::<L, F, X, R, C>(&self.0, at) };
         }
-        R
     }
 }
 
@@ -145,16 +154,18 @@ unsafe fn one_unit<L: Lanes, F: Blocks, X: Factor, const R: usize, const C: usiz
     acc: &mut [[L; C]; R],
 ) {
     let scale = part.span.index(part.f, block * F::UNITS + unit);
-    for c in 0..C {
-        // SAFETY: the block is in memory, `x` has `R` rows of units.
-        unsafe {
-            let held = X::hold::<L, F>(part.f, rows[c], block, unit);
-            let scale = scale_at::<L, F>(part.scales.add(2 * c * part.span.stride + scale));
-            for r in 0..R {
-                let product = X::product::<L, F>(held, x.add(r * part.stride));
-                acc[r][c] = scale.mul_add(product, acc[r][c]);
-            }
+    // SAFETY: the block is in memory, `x` has `R` rows of units.
+    unsafe {
+        let mut held = [hold::<L, F>(part.f, rows[0], block, unit); C];
+        for c in 1..C {
+            held[c] = hold::<L, F>(part.f, rows[c], block, unit);
         }
+        let mut scales = [L::splat(0.0); C];
+        for c in 0..C {
+            let at = 2 * c * part.span.stride + scale;
+            scales[c] = scale_at::<L, F>(part.scales.add(at));
+        }
+        X::accumulate::<L, F, R, C>(&held, &scales, x, part.stride, acc);
     }
 }
 
@@ -162,6 +173,7 @@ unsafe fn one_unit<L: Lanes, F: Blocks, X: Factor, const R: usize, const C: usiz
 ///
 /// # Safety
 /// `sums` has the span's floats.
+#[inline(always)]
 pub(super) unsafe fn add_sum<F: Blocks>(
     f: F,
     span: Scales,
@@ -169,7 +181,7 @@ pub(super) unsafe fn add_sum<F: Blocks>(
     (unit, half): (usize, usize),
     sum: f32,
 ) {
-    let at = span.index(f, unit) + if F::HALVES { half } else { 0 };
+    let at = span.index(f, unit) + if F::HALVES { half } else { usize::from(F::PAIRS) };
     // SAFETY: the unit is in the span.
     unsafe { *sums.add(at) += sum };
 }

@@ -45,38 +45,44 @@ unsafe fn fifth_bits<L: Lanes>(p: *const u8) -> L::Words {
     }
 }
 
-/// Scales, and mins if `MIN`, that begin blocks of `bytes`.
+/// Scales that begin blocks of `bytes`, each followed by its min if there is one.
 #[inline(always)]
 unsafe fn leading<L: Lanes, const MIN: bool>(
     first: *const u8,
     bytes: usize,
     count: usize,
     scales: *mut f32,
-    mins: *mut f32,
 ) {
-    // SAFETY: the blocks are in memory, the arrays have room for `count` rounded up to a vector.
-    unsafe {
-        // Collected as bits, then widened eight at a time.
-        let bits = scales.cast::<u32>();
-        for block in 0..count {
-            let at = first.wrapping_add(block * bytes);
-            let word = if MIN {
-                at.cast::<u32>().read_unaligned()
-            } else {
-                u32::from(at.cast::<u16>().read_unaligned())
-            };
-            bits.add(block).write(word);
-        }
-        for pad in count..count.next_multiple_of(LANES) {
-            bits.add(pad).write(0);
-        }
-        for at in (0..count).step_by(LANES) {
-            let words = L::Words::load(bits.add(at).cast());
+    let numbers = if MIN { 2 } else { 1 };
+    let step = LANES / numbers;
+    for at in (0..count).step_by(step) {
+        // Collected in registers: a vector read back right after its words were written would wait
+        // for them to reach the cache.
+        let half = |i: usize| {
+            // SAFETY: a block in memory.
+            u32::from(unsafe {
+                first.wrapping_add((at + i) * bytes).cast::<u16>().read_unaligned()
+            })
+        };
+        let pair = |i: usize| {
             if MIN {
-                L::widen_f16(words.shr::<16>()).store(mins.add(at));
+                // SAFETY: a block in memory.
+                unsafe { first.wrapping_add((at + i) * bytes).cast::<u32>().read_unaligned() }
+            } else {
+                half(2 * i) | half(2 * i + 1) << 16
             }
-            L::widen_f16(words.and(L::Words::splat(0xffff))).store(scales.add(at));
-        }
+        };
+        let left = count - at;
+        let pairs = if left >= step {
+            std::array::from_fn(pair)
+        } else if MIN {
+            std::array::from_fn(|i| if i < left { pair(i) } else { 0 })
+        } else {
+            let present = |i: usize| if i < left { half(i) } else { 0 };
+            std::array::from_fn(|i| present(2 * i) | present(2 * i + 1) << 16)
+        };
+        // SAFETY: the array has room for whole vectors.
+        unsafe { L::from_f16(pairs).store(scales.add(at * numbers)) };
     }
 }
 
@@ -87,6 +93,7 @@ macro_rules! blocks {
             const OFFSET: f32 = $offset;
             const MIN: bool = $min;
             const HALVES: bool = false;
+            const PAIRS: bool = $min;
             const LAYOUT: Layout = $layout;
             const UNITS: usize = 1;
             const KINDS: usize = 1;
@@ -107,11 +114,11 @@ macro_rules! blocks {
                 first: usize,
                 count: usize,
                 scales: *mut f32,
-                mins: *mut f32,
+                _: *mut f32,
             ) {
                 let first = row.0[0].wrapping_add(first * $bytes);
                 // SAFETY: passed on to the caller.
-                unsafe { leading::<L, $min>(first, $bytes, count, scales, mins) }
+                unsafe { leading::<L, $min>(first, $bytes, count, scales) }
             }
         }
     };

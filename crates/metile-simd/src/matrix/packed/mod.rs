@@ -70,11 +70,11 @@ enum Sign {
 }
 
 impl Layout {
-    /// The byte of element `e` of a unit.
-    const fn byte(self, e: usize) -> usize {
+    /// The element that byte `byte` of a unit is.
+    const fn element(self, byte: usize) -> usize {
         match self {
-            Layout::Memory(_) | Layout::Straight => e,
-            Layout::Paired => e / 2 + e % 2 * 16,
+            Layout::Memory(_) | Layout::Straight => byte,
+            Layout::Paired => byte % 16 * 2 + byte / 16,
         }
     }
 }
@@ -88,6 +88,8 @@ trait Blocks: Copy {
     const MIN: bool;
     /// Whether each half of a unit has its own scale.
     const HALVES: bool;
+    /// Whether [`Blocks::scales`] writes each min after its scale, rather than into an array of its own.
+    const PAIRS: bool;
     /// The integers' layout.
     const LAYOUT: Layout;
     /// Units of a block.
@@ -173,42 +175,46 @@ macro_rules! with_blocks {
 }
 use with_blocks;
 
-/// The integers of a unit as floats: element `e` in lane `place(e)` of the four vectors, times
-/// `2^shift(e)`. Integers stay where they are in their word, which saves a shift each.
+/// The integers of a unit: in a register, or where they are ([`Layout::Memory`]).
+#[derive(Clone, Copy)]
+struct Held<W> {
+    register: W,
+    memory: *const u8,
+}
+
+/// The integers of a unit of a block.
+///
+/// # Safety
+/// The block is in memory; the machine has the level of `L`.
 #[inline(always)]
-unsafe fn floats<L: Lanes, F: Blocks>(f: F, row: Row, block: usize, unit: usize) -> [L; 4] {
-    // SAFETY: the block is in memory.
+unsafe fn hold<L: Lanes, F: Blocks>(f: F, row: Row, block: usize, unit: usize) -> Held<L::Words> {
+    // SAFETY: passed on to the caller.
     unsafe {
-        let p = f.address(row, block, unit);
-        match F::LAYOUT {
-            Layout::Memory(Sign::Signed) => {
-                [L::load_i8(p), L::load_i8(p.add(8)), L::load_i8(p.add(16)), L::load_i8(p.add(24))]
-            }
-            Layout::Memory(Sign::Unsigned) => {
-                [L::load_u8(p), L::load_u8(p.add(8)), L::load_u8(p.add(16)), L::load_u8(p.add(24))]
-            }
-            Layout::Straight | Layout::Paired => {
-                let q = f.integers::<L>(row, block, unit);
-                [
-                    q.and(L::Words::splat(0xff)).to_floats(),
-                    q.and(L::Words::splat(0xff00)).to_floats(),
-                    q.and(L::Words::splat(0x00ff_0000)).to_floats(),
-                    q.and(L::Words::splat(0xff00_0000)).to_floats(),
-                ]
-            }
-        }
+        let register = match F::LAYOUT {
+            Layout::Memory(_) => L::Words::splat(0),
+            Layout::Straight | Layout::Paired => f.integers::<L>(row, block, unit),
+        };
+        Held { register, memory: f.address(row, block, unit) }
     }
 }
 
-/// Where [`floats`] puts element `e` of a unit.
-fn place<F: Blocks>(e: usize) -> usize {
-    let byte = F::LAYOUT.byte(e);
-    if matches!(F::LAYOUT, Layout::Memory(_)) { byte } else { byte % 4 * 8 + byte / 4 }
-}
-
-/// By which power of two it is too large there.
-fn shift<F: Blocks>(e: usize) -> usize {
-    if matches!(F::LAYOUT, Layout::Memory(_)) { 0 } else { F::LAYOUT.byte(e) % 4 * 8 }
+/// A quarter of a unit's integers as floats: bytes `8j..8j + 8` of those in memory; else byte `4i + j` in
+/// lane `i`, times `2^8j`, because integers stay where they are in their word, which saves a shift.
+///
+/// # Safety
+/// The block is in memory; the machine has the level of `L`.
+#[inline(always)]
+unsafe fn quarter<L: Lanes, F: Blocks>(held: &Held<L::Words>, j: usize) -> L {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        match F::LAYOUT {
+            Layout::Memory(Sign::Signed) => L::load_i8(held.memory.add(8 * j)),
+            Layout::Memory(Sign::Unsigned) => L::load_u8(held.memory.add(8 * j)),
+            Layout::Straight | Layout::Paired => {
+                held.register.and(L::Words::splat(0xff << (8 * j))).to_floats()
+            }
+        }
+    }
 }
 
 /// Scales and mins of a span of blocks, one array after the other.
@@ -227,7 +233,7 @@ impl Scales {
     fn of<F: Blocks>(f: F, units: (usize, usize)) -> Scales {
         let group = F::UNITS.max(f.per_scale());
         let (first, end) = (units.0 / group * group, units.1.next_multiple_of(group));
-        let count = (end - first) / f.per_scale() * if F::HALVES { 2 } else { 1 };
+        let count = (end - first) / f.per_scale() * if F::HALVES || F::PAIRS { 2 } else { 1 };
         Scales {
             stride: count.next_multiple_of(LANES),
             first: first / F::UNITS,
@@ -245,11 +251,18 @@ impl Scales {
         unsafe { f.scales::<L>(row, self.first, self.blocks, to, to.add(self.stride)) }
     }
 
+    /// How far after its scale a min is.
+    #[inline(always)]
+    fn to_min<F: Blocks>(self) -> usize {
+        if F::PAIRS { 1 } else { self.stride }
+    }
+
     /// Which scale is that of `unit`, or of its first half.
     #[inline(always)]
     fn index<F: Blocks>(self, f: F, unit: usize) -> usize {
         // `per_scale` is a power of two.
-        ((unit - self.first * F::UNITS) >> f.per_scale().trailing_zeros()) << usize::from(F::HALVES)
+        ((unit - self.first * F::UNITS) >> f.per_scale().trailing_zeros())
+            << usize::from(F::HALVES || F::PAIRS)
     }
 }
 
@@ -278,7 +291,9 @@ unsafe fn constant_part<L: Lanes, F: Blocks>(
     unsafe {
         let mut total = L::splat(0.0);
         if F::MIN || F::OFFSET != 0.0 {
-            let factors = if F::MIN { scales.add(span.stride) } else { scales };
+            // Scales between mins meet zeros.
+            let mins = F::MIN && !F::PAIRS;
+            let factors = if mins { scales.add(span.stride) } else { scales };
             for at in (0..span.stride).step_by(LANES) {
                 total = L::load(factors.add(at)).mul_add(L::load(sums.add(at)), total);
             }
@@ -304,7 +319,7 @@ impl Weights {
 }
 
 /// Adds `x · wᵀ` over `k < shared` to `targets` if `w` is packed, its rows begin at a whole unit and `x`
-/// is not all but zero; else does nothing and returns false.
+/// has few rows, none of them all but zero; else does nothing and returns false.
 ///
 /// # Safety
 /// As [`super::dot`]'s; `shared` elements are valid in both.
@@ -332,7 +347,7 @@ pub(super) unsafe fn multiply(
                 let first = first_k / UNIT;
                 let x = quantized::Blocks8 { parts, row_stride, first, valid: x.valid_rows, rows };
                 with_blocks!(format, f => {
-                    Some(quantized::multiply(level, f, shared, x, weights, scratch))
+                    quantized::multiply(level, f, shared, x, weights, scratch)
                 })
             }
             _ => with_blocks!(format, f => {
