@@ -1,5 +1,5 @@
 # `make help` lists the targets.
-.PHONY: help demo tour test lint fuzz book
+.PHONY: help demo tour bench test lint fuzz book
 
 NEXTEST := $(shell command -v cargo-nextest 2>/dev/null)
 SECONDS ?= 60
@@ -29,6 +29,9 @@ $(SMOLLM2):
 
 tour: ## a kernel from source to result, on the interpreter, and a mistake explained
 	cargo run --quiet --package metile --example tour
+
+bench: ## the kernel library's numerical regression suite, or the families in BENCH: make bench BENCH="gemm softmax"
+	cargo run --quiet --release --package metile-cli -- bench suite $(BENCH)
 
 test: ## all tests, with 10,000 random programs
 ifdef NEXTEST

@@ -2,6 +2,7 @@
 
 mod bench_model;
 mod bench_peers;
+mod bench_suite;
 mod chat;
 mod device;
 mod generate;
@@ -46,6 +47,8 @@ enum Bench {
     Model(bench_model::Arguments),
     /// Kernels beside other libraries.
     Peers(bench_peers::Arguments),
+    /// The kernel library's results against references.
+    Suite(bench_suite::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Chat(arguments) => chat::run(&arguments),
         Command::Bench(Bench::Model(arguments)) => bench_model::run(&arguments),
         Command::Bench(Bench::Peers(arguments)) => bench_peers::run(&arguments),
+        Command::Bench(Bench::Suite(arguments)) => bench_suite::run(&arguments),
         Command::Kernel(command) => kernel::run(&command),
         Command::Device(command) => device::run(&command),
     };
