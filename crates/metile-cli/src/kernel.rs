@@ -4,9 +4,11 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use metile::CompileError;
 use metile::lang::Definition;
-use metile_compiler::{Optimized, Options, cpu, optimize};
+use metile_compiler::cpu::{self, Instr};
+use metile_compiler::{Optimized, Options, optimize};
 use metile_ir::tile::verify;
 use metile_kernels::registry;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 
 /// What to do with kernels.
@@ -41,6 +43,8 @@ enum Form {
     TileIr,
     /// What the CPU's tile machine runs.
     Cpu,
+    /// The passes over the program, and how the CPU runs what they leave, with the reasons.
+    Schedule,
 }
 
 /// Runs the command.
@@ -76,7 +80,36 @@ fn text(show: &Show) -> anyhow::Result<String> {
     Ok(match show.form {
         Form::TileIr => optimized.kernel.kernel().to_string(),
         Form::Cpu => cpu::lower(&optimized.kernel).to_string(),
+        Form::Schedule => schedule(&definition, &optimized)?,
     })
+}
+
+/// What was done to the kernel, and how the CPU shares out the rest.
+fn schedule(definition: &Definition, optimized: &Optimized) -> anyhow::Result<String> {
+    let form = cpu::lower(&optimized.kernel);
+    let count = |which: fn(&Instr) -> bool| form.code.iter().filter(|i| which(i)).count();
+    let passes = count(|instr| matches!(instr, Instr::Pass(_)));
+    let dots = count(|instr| matches!(instr, Instr::Dot(_)));
+    let threads = metile::runtime::cpu::threads().map_err(anyhow::Error::msg)?;
+    let mut text = format!("kernel {}\npasses:\n", definition.info().label());
+    for stage in &optimized.stages {
+        let (round, name) = (stage.round, stage.name);
+        let (before, after) = (stage.ops_before, stage.ops_after);
+        writeln!(text, "  {round}. {name:<13}{before:>5} → {after:<5} operations")?;
+    }
+    write!(
+        text,
+        "cpu:\n  \
+         {threads} threads, each taking the next programs as it is done: programs may take unlike times\n  \
+         {} vectors: the widest of this machine that there are primitives for\n  \
+         {passes} passes over tiles and {dots} matrix products in a program's code; passes go {} elements \
+         at a time,\n  so that the operands of a pass stay in the first-level cache\n  \
+         {} bytes of scratch a thread, for tiles that a later pass needs",
+        metile::runtime::cpu::simd(),
+        cpu::CHUNK,
+        form.scratch_bytes,
+    )?;
+    Ok(text)
 }
 
 /// The program after the passes.

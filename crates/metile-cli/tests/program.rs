@@ -221,13 +221,19 @@ fn kernels_and_devices_are_listed() {
     let shown = ["kernel", "show", "rms_norm_row", "--set", "BLOCK=1024", "--as", "tile-ir"];
     let shown = stdout(&metile(&shown).output().unwrap());
     assert!(shown.contains("rms_norm_row"), "{shown}");
+    let form =
+        stdout(&metile(&["kernel", "show", "rms_norm_row", "--as", "cpu"]).output().unwrap());
+    assert!(form.contains("cpu form of rms_norm_row"), "{form}");
+    let plan = ["kernel", "show", "rms_norm_row", "--as", "schedule"];
+    let plan = stdout(&metile(&plan).output().unwrap());
+    assert!(plan.contains("passes:") && plan.contains("bytes of scratch"), "{plan}");
     let wrong = stderr_of_failure(&mut metile(&["kernel", "show", "no_such"]));
     assert!(wrong.contains("`metile kernel list`"), "{wrong}");
     let wrong = ["kernel", "show", "rms_norm_row", "--set", "BLOCK"];
     let wrong = stderr_of_failure(&mut metile(&wrong));
     assert!(wrong.contains("NAME=VALUE"), "{wrong}");
     let devices = stdout(&metile(&["device", "list"]).output().unwrap());
-    assert!(devices.contains("interp"), "{devices}");
+    assert!(devices.contains("cpu") && devices.contains("interp"), "{devices}");
 }
 
 #[test]
