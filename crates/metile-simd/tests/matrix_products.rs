@@ -187,6 +187,66 @@ fn packed_scales_that_are_not_finite_follow_the_decoded_values() {
 }
 
 #[test]
+fn activations_near_the_smallest_numbers_keep_their_bits() {
+    let mut random = Random(11);
+    for format in PackedFormat::all() {
+        let mut w = Factor::packed(&mut random, format, 5, 96, 0);
+        let mut x = Factor::plain(&mut random, DType::F32, 2, 96, [96, 1]);
+        for (i, value) in [(0, 1e-30), (1, -3e-35), (40, f32::MIN_POSITIVE), (95, 1e-41)] {
+            x.set(0, i, value);
+            x.set(1, i, 1e-33);
+        }
+        check(&mut random, [2, 5, 96], &x, &w);
+        // Nothing but tiny elements, onto zeros: the result is tiny, and still as exact.
+        for i in 0..96 {
+            x.set(0, i, 1e-36 * (i as f32 - 40.0));
+        }
+        for level in levels() {
+            let got = run(level, [1, 5, 96], &x, &w, &[0.0; 5], 5);
+            for j in 0..5 {
+                let products: Vec<f64> = (0..96)
+                    .map(|c| f64::from(x.values[c]) * f64::from(w.values[j * 96 + c]))
+                    .collect();
+                let (sum, size) =
+                    products.iter().fold((0.0, 0.0), |(s, z), p| (s + p, z + f64::abs(*p)));
+                assert!((f64::from(got[j]) - sum).abs() <= size * 1e-5 + 2e-43, "{format}");
+            }
+        }
+        w.poison_scale(0, [0, 0]);
+        check(&mut random, [2, 5, 96], &x, &w);
+    }
+}
+
+#[test]
+fn wide_and_long_matrices_cross_every_block() {
+    let mut random = Random(12);
+    for dtype in PLAIN {
+        for m in [1, 2, 3, 7, 13, 37] {
+            for [n, k] in [[1100, 70], [300, 35], [30, 1100], [13, 2050], [700, 9]] {
+                let x = Factor::plain(&mut random, DType::F32, m, k, [k as isize, 1]);
+                let w = Factor::plain(&mut random, dtype, n, k, [1, n as isize]);
+                check(&mut random, [m, n, k], &x, &w);
+                let w = Factor::plain(&mut random, dtype, n, k, [k as isize + 1, 1]);
+                check(&mut random, [m + 1, n + 1, k], &x, &w);
+            }
+        }
+    }
+    for format in PackedFormat::all() {
+        for m in [1, 2, 4, 7, 9, 14] {
+            let w = Factor::packed(&mut random, format, 15, 2400, 256);
+            let x = Factor::plain(&mut random, DType::F32, m, 2400, [2400, 1]);
+            check(&mut random, [m, 15, 2400], &x, &w);
+            let x = Factor::packed(&mut random, PackedFormat::Q8_0, m, 2400, 64);
+            check(&mut random, [m + 1, 16, 2400], &x, &w);
+        }
+    }
+    // More rows on both sides than a block of panels has.
+    let x = Factor::plain(&mut random, DType::F32, 401, 300, [300, 1]);
+    let w = Factor::plain(&mut random, DType::BF16, 2100, 300, [301, 1]);
+    check(&mut random, [402, 2101, 300], &x, &w);
+}
+
+#[test]
 fn repeated_calls_give_the_same_bits() {
     let mut random = Random(8);
     for m in [1, 5, 40] {

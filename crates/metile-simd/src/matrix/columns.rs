@@ -1,7 +1,9 @@
 //! `x · wᵀ` for a few rows of `x` and a `w` whose columns are contiguous, as `[k, n]` weights and
-//! attention values are: each `w[.., k]` is scaled and added into sums that stay in registers.
+//! attention values are: each `w[.., k]` is scaled and added into sums. They stay in registers for some
+//! columns at a time, or, where that would read too little of each page of a wide `w`, in the cache.
 
 use super::operand::Element;
+use super::scratch::Panel;
 use super::small::{Few, Targets};
 use crate::Level;
 use crate::lanes::{self, LANES, Lanes, Work};
@@ -16,6 +18,12 @@ pub(super) struct Matrix<E> {
 
 /// How many `k` ahead of the reads lines are asked for.
 const AHEAD: isize = 12;
+/// From this many columns on, a `w` is wide.
+const WIDE: usize = 256;
+/// Columns whose sums are in the cache at a time.
+const CHUNK: usize = 1024;
+/// Steps of `k` that all columns of a wide `w` are visited for: their pages are at hand.
+const STEPS: usize = 32;
 
 /// Adds the product over `k` elements to `targets`.
 ///
@@ -28,19 +36,58 @@ pub(super) unsafe fn multiply<E: Element>(
     x: Few,
     w: Matrix<E>,
     targets: Targets,
+    sums: &mut Panel,
 ) {
-    let mut row = 0;
-    while row < x.rows {
-        let part = Part { k, x, row, w, targets };
-        // SAFETY: passed on to the caller.
+    for at in (0..w.columns).step_by(CHUNK) {
+        let columns = CHUNK.min(w.columns - at);
+        let w = Matrix { base: w.base.wrapping_add(at), columns, ..w };
+        let sums = sums.zeros(x.rows * columns);
+        // SAFETY: passed on to the caller; `sums` has the chunk's columns for each row.
         unsafe {
-            row += match x.rows - row {
-                1 => lanes::run(level, Block::<E, 1, 8>(part)),
-                2 => lanes::run(level, Block::<E, 2, 4>(part)),
-                3 => lanes::run(level, Block::<E, 3, 4>(part)),
-                5 | 6 => lanes::run(level, Block::<E, 3, 4>(part)),
-                _ => lanes::run(level, Block::<E, 4, 3>(part)),
+            rows(level, Part { k, x, w, sums, wide: columns >= WIDE });
+            for row in 0..x.rows {
+                for column in 0..columns {
+                    *targets.at(row, at + column) += *sums.add(row * columns + column);
+                }
+            }
+        }
+    }
+}
+
+/// Adds the products of all rows to their sums.
+///
+/// # Safety
+/// As [`multiply`]'s.
+unsafe fn rows<E: Element>(level: Level, all: Part<E>) {
+    // SAFETY: passed on to the caller.
+    unsafe {
+        if all.wide && all.x.rows <= 2 {
+            return match all.x.rows {
+                1 => lanes::run(level, Steps::<E, 1, 8>(all)),
+                _ => lanes::run(level, Steps::<E, 2, 4>(all)),
             };
+        }
+        let steps = if all.wide { STEPS } else { all.k };
+        for k in (0..all.k).step_by(steps) {
+            let mut row = 0;
+            while row < all.x.rows {
+                let left = all.x.rows - row;
+                let x = Few { base: all.x.base.wrapping_add(row * all.x.stride + k), ..all.x };
+                let base = all.w.base.wrapping_offset(k as isize * all.w.stride);
+                let part = Part {
+                    k: steps.min(all.k - k),
+                    x,
+                    w: Matrix { base, ..all.w },
+                    sums: all.sums.add(row * all.w.columns),
+                    ..all
+                };
+                row += match left {
+                    1 => lanes::run(level, Block::<E, 1, 8>(part)),
+                    2 => lanes::run(level, Block::<E, 2, 4>(part)),
+                    3 | 5 | 6 => lanes::run(level, Block::<E, 3, 4>(part)),
+                    _ => lanes::run(level, Block::<E, 4, 3>(part)),
+                };
+            }
         }
     }
 }
@@ -49,12 +96,13 @@ pub(super) unsafe fn multiply<E: Element>(
 struct Part<E> {
     k: usize,
     x: Few,
-    row: usize,
     w: Matrix<E>,
-    targets: Targets,
+    /// Sums of each row over the columns.
+    sums: *mut f32,
+    wide: bool,
 }
 
-/// `R` rows of `x`, `V` vectors of columns at a time. Returns `R`.
+/// `R` rows of `x`, `V` vectors of columns at a time, their sums in registers. Returns `R`.
 struct Block<E, const R: usize, const V: usize>(Part<E>);
 
 impl<E: Element, const R: usize, const V: usize> Work for Block<E, R, V> {
@@ -89,13 +137,14 @@ unsafe fn chunk<L: Lanes, E: Element, const R: usize, const V: usize, const PART
     at: usize,
     count: usize,
 ) {
-    let x = part.x.base.wrapping_add(part.row * part.x.stride);
     let mut w = part.w.base.wrapping_add(at);
-    // SAFETY: `x` has `k` elements a row; every `w[at.., k]` has the chunk's columns.
+    let ahead = if part.wide { (V * LANES) as isize } else { AHEAD * part.w.stride };
+    let sums = part.sums.wrapping_add(at);
+    // SAFETY: `x` has `k` elements a row; every `w[at.., k]`, and row of sums, has the chunk's columns.
     unsafe {
         let mut acc = [[L::splat(0.0); V]; R];
         for k in 0..part.k {
-            let ahead = w.wrapping_offset(AHEAD * part.w.stride).cast::<u8>();
+            let ahead = w.wrapping_offset(ahead).cast::<u8>();
             for line in 0..(V * LANES * E::BYTES).div_ceil(64) {
                 L::prefetch(ahead.wrapping_add(64 * line));
             }
@@ -108,7 +157,7 @@ unsafe fn chunk<L: Lanes, E: Element, const R: usize, const V: usize, const PART
                 };
             }
             for r in 0..R {
-                let xv = L::splat(*x.add(r * part.x.stride + k));
+                let xv = L::splat(*part.x.base.add(r * part.x.stride + k));
                 for j in 0..V {
                     acc[r][j] = xv.mul_add(v[j], acc[r][j]);
                 }
@@ -117,9 +166,78 @@ unsafe fn chunk<L: Lanes, E: Element, const R: usize, const V: usize, const PART
         }
         for r in 0..R {
             for j in 0..V {
-                let sums = acc[r][j].to_array();
-                for (i, sum) in sums.iter().enumerate().take(count) {
-                    *part.targets.at(part.row + r, at + j * LANES + i) += sum;
+                let sums = sums.wrapping_add(r * part.w.columns + j * LANES);
+                if PARTIAL {
+                    L::load_first(sums, count).add(acc[r][j]).store_first(sums, count);
+                } else {
+                    L::load(sums).add(acc[r][j]).store(sums);
+                }
+            }
+        }
+    }
+}
+
+/// `R` rows of `x` times all columns, `K` steps of `k` at a time, into rows of sums.
+struct Steps<E, const R: usize, const K: usize>(Part<E>);
+
+impl<E: Element, const R: usize, const K: usize> Work for Steps<E, R, K> {
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let part = self.0;
+        let whole = part.k / K * K;
+        // SAFETY: steps `k..k + K` are below `part.k`.
+        unsafe {
+            for k in (0..whole).step_by(K) {
+                steps::<L, E, R, K>(&part, k);
+            }
+            for k in whole..part.k {
+                steps::<L, E, R, 1>(&part, k);
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn steps<L: Lanes, E: Element, const R: usize, const K: usize>(part: &Part<E>, k: usize) {
+    let (columns, sums) = (part.w.columns, part.sums);
+    let w: [*const E; K] =
+        std::array::from_fn(|i| part.w.base.wrapping_offset((k + i) as isize * part.w.stride));
+    let next = K as isize * part.w.stride;
+    // SAFETY: `x` has `k + K` elements a row; each step of `w` and row of sums has all columns.
+    unsafe {
+        let mut x = [[L::splat(0.0); K]; R];
+        for r in 0..R {
+            for i in 0..K {
+                x[r][i] = L::splat(*part.x.base.add(r * part.x.stride + k + i));
+            }
+        }
+        let whole = columns / LANES * LANES;
+        for at in (0..whole).step_by(LANES) {
+            if at * E::BYTES % 64 == 0 {
+                for w in w {
+                    L::prefetch(w.wrapping_offset(next).wrapping_add(at).cast());
+                }
+            }
+            let mut acc = [L::splat(0.0); R];
+            for r in 0..R {
+                acc[r] = L::load(sums.add(r * columns + at));
+            }
+            for i in 0..K {
+                let v: L = E::load(w[i].add(at));
+                for r in 0..R {
+                    acc[r] = x[r][i].mul_add(v, acc[r]);
+                }
+            }
+            for r in 0..R {
+                acc[r].store(sums.add(r * columns + at));
+            }
+        }
+        for at in whole..columns {
+            for r in 0..R {
+                let sum = sums.add(r * columns + at);
+                for i in 0..K {
+                    *sum += *part.x.base.add(r * part.x.stride + k + i) * E::get(w[i].add(at));
                 }
             }
         }

@@ -21,6 +21,10 @@ use crate::Level;
 
 /// From this many rows on, both factors are packed into panels.
 const PANEL_ROWS: usize = 12;
+/// The same where the large factor need not be packed otherwise and sums are long.
+const LONG_PANEL_ROWS: usize = 36;
+/// Sums that are long.
+const LONG: usize = 256;
 
 /// Where results are added.
 #[derive(Clone, Copy)]
@@ -80,7 +84,10 @@ pub unsafe fn dot(
     let out = Out { base: acc, row: acc_stride as isize, column: 1 };
     // SAFETY: `shared` is valid in both; `out` has m by n elements.
     unsafe {
-        let small = a.valid_rows.min(b.valid_rows) < PANEL_ROWS;
+        let (few, many) = if a.valid_rows <= b.valid_rows { (&a, &b) } else { (&b, &a) };
+        let along = !matches!(many.source, Source::Plain { k_stride, .. } if k_stride != 1);
+        let least = if along && shared >= LONG { LONG_PANEL_ROWS } else { PANEL_ROWS };
+        let small = few.valid_rows < least;
         if shared > 0 && a.valid_rows.max(b.valid_rows) > 0 {
             if !small {
                 gemm::accumulate(level, [m, n], shared, &a, &b, out, scratch);

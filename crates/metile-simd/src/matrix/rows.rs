@@ -18,7 +18,7 @@ const GROUP: usize = 6;
 /// Rows of `w` that stay in the cache while several groups of `x` go over them.
 const REUSED: usize = 24;
 /// Bytes ahead of the reads that a row is asked for.
-const AHEAD: usize = 768;
+const AHEAD: usize = 1536;
 
 /// Adds the product over `k` elements to `targets`.
 ///
@@ -95,9 +95,13 @@ unsafe fn several<L: Lanes, E: Element, const R: usize, const C: usize>(part: &P
         let line = 64 / E::BYTES;
         let lines = k / line * line;
         let mut i = 0;
+        // After the last lines of these rows come the first ones of the next rows.
+        let next = C as isize * part.w.stride - lines as isize;
         while i < lines {
+            let ahead = i + AHEAD / E::BYTES;
+            let ahead = ahead as isize + if ahead < lines { 0 } else { next };
             for c in 0..C {
-                L::prefetch(w[c].cast::<u8>().wrapping_add(i * E::BYTES + AHEAD));
+                L::prefetch(w[c].wrapping_offset(ahead).cast());
             }
             for j in 0..line / LANES {
                 accumulate(&mut acc, x, part.x.stride, &w, i + j * LANES);

@@ -177,7 +177,7 @@ unsafe fn plain(
             if row_stride == 1 {
                 with_element!(dtype, E => {
                     let w = columns::Matrix { base: base.cast::<E>(), stride: k_stride, columns: w.valid_rows };
-                    columns::multiply(level, shared, x, w, targets);
+                    columns::multiply(level, shared, x, w, targets, &mut scratch.y);
                 });
                 return;
             }

@@ -7,6 +7,8 @@ use crate::lanes::{LANES, Lanes, Work};
 pub(super) const ROWS: usize = 6;
 /// Rows of `b` in a panel.
 pub(super) const COLUMNS: usize = 16;
+/// Floats ahead of its reads that a panel of `a`, which comes from the second-level cache, is asked for.
+const AHEAD: usize = 32 * ROWS;
 const VECTORS: usize = COLUMNS / LANES;
 
 /// Packed panels of `a` times packed panels of `b`, added from `out[at]` on.
@@ -95,6 +97,7 @@ unsafe fn tile<L: Lanes>(
     unsafe {
         let mut sums = [[L::splat(0.0); VECTORS]; ROWS];
         for _ in 0..depth {
+            L::prefetch(a.wrapping_add(AHEAD).cast());
             let (b0, b1) = (L::load(b), L::load(b.add(LANES)));
             for (r, sums) in sums.iter_mut().enumerate() {
                 let x = L::splat(*a.add(r));

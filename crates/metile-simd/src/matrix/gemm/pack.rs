@@ -70,61 +70,73 @@ impl<E: Element, const W: usize> Work for Along<E, W> {
     type Output = ();
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        let whole = self.depth / LANES * LANES;
         // SAFETY: valid rows have `depth` elements; panels are `depth` by `W` and a vector more.
         unsafe {
             for panel in (0..self.count).step_by(W) {
                 let to = self.to.add(panel * self.depth);
-                for k in (0..whole).step_by(LANES) {
-                    for half in (0..W).step_by(LANES) {
-                        let v = self.square::<L>(panel + half, W - half, k, LANES);
-                        store(v, to.add(k * W + half), W, LANES);
-                    }
-                }
-                if whole < self.depth {
-                    for half in (0..W).step_by(LANES) {
-                        let v = self.square::<L>(panel + half, W - half, whole, self.depth - whole);
-                        store(v, to.add(whole * W + half), W, self.depth - whole);
+                if W == LANES - 2 {
+                    // Vectors reach into the next step, so steps go in ascending order.
+                    self.rows::<L, 6>(panel, 0, self.depth, to);
+                } else {
+                    // A cache line of each row at a time: rows a power of two apart share the cache's
+                    // sets, and a line would be gone before its second half is wanted.
+                    for k in (0..self.depth).step_by(LINE) {
+                        let end = self.depth.min(k + LINE);
+                        for half in (0..W).step_by(LANES) {
+                            self.rows::<L, LANES>(panel + half, k, end, to.add(half));
+                        }
                     }
                 }
             }
         }
     }
 }
+
+/// Elements of an `f32` cache line.
+const LINE: usize = 16;
 
 impl<E: Element, const W: usize> Along<E, W> {
-    /// Eight rows from `row` on (`wanted` of them in the panel), elements `k..k + count`, transposed.
+    /// `H` rows from `row` on, elements `k..end`, to the steps of a panel that begins at `to`.
     #[inline(always)]
-    unsafe fn square<L: Lanes>(
+    unsafe fn rows<L: Lanes, const H: usize>(
         &self,
         row: usize,
-        wanted: usize,
         k: usize,
-        count: usize,
-    ) -> [L; LANES] {
-        let present = self.valid.saturating_sub(row).min(wanted);
-        // SAFETY: only valid rows and elements are read.
+        end: usize,
+        to: *mut f32,
+    ) {
+        let present = self.valid.saturating_sub(row).min(H);
+        let start: [*const E; H] =
+            std::array::from_fn(|i| self.from.wrapping_offset((row + i) as isize * self.stride));
+        let whole = k + (end - k) / LANES * LANES;
+        // SAFETY: only valid rows and elements are read, and the panel has these steps.
         unsafe {
-            let mut v = [L::splat(0.0); LANES];
-            for (i, v) in v.iter_mut().enumerate() {
-                if i < present {
-                    let p =
-                        self.from.wrapping_offset((row + i) as isize * self.stride).wrapping_add(k);
-                    *v = if count == LANES { E::load(p) } else { E::load_first(p, count) };
+            for k in (k..whole).step_by(LANES) {
+                let mut v = [L::splat(0.0); LANES];
+                if present == H {
+                    for i in 0..H {
+                        v[i] = E::load(start[i].add(k));
+                    }
+                } else {
+                    for i in 0..present {
+                        v[i] = E::load(start[i].add(k));
+                    }
+                }
+                let v = L::transpose(v);
+                for (i, v) in v.into_iter().enumerate() {
+                    v.store(to.add((k + i) * W));
                 }
             }
-            L::transpose(v)
-        }
-    }
-}
-
-/// The first `count` vectors, `stride` apart, in ascending order.
-#[inline(always)]
-unsafe fn store<L: Lanes>(v: [L; LANES], to: *mut f32, stride: usize, count: usize) {
-    for (i, v) in v.into_iter().enumerate() {
-        if i < count {
-            // SAFETY: passed on to the caller.
-            unsafe { v.store(to.add(i * stride)) };
+            if whole < end {
+                let mut v = [L::splat(0.0); LANES];
+                for i in 0..present {
+                    v[i] = E::load_first(start[i].add(whole), end - whole);
+                }
+                let v = L::transpose(v);
+                for i in 0..end - whole {
+                    v[i].store(to.add((whole + i) * W));
+                }
+            }
         }
     }
 }
@@ -139,29 +151,63 @@ struct Across<E, const W: usize> {
     to: *mut f32,
 }
 
+/// Panels that are filled together, so that a step reads several lines of its page.
+const TOGETHER: usize = 4;
+/// Steps ahead of the reads that lines are asked for.
+const AHEAD: isize = 8;
+
 impl<E: Element, const W: usize> Work for Across<E, W> {
     type Output = ();
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        // SAFETY: valid rows have `depth` elements; panels are `depth` by `W` and a vector more.
-        unsafe {
-            for panel in (0..self.count).step_by(W) {
-                let to = self.to.add(panel * self.depth);
-                let present = self.valid.saturating_sub(panel).min(W);
-                for k in 0..self.depth {
-                    let from =
-                        self.from.wrapping_offset(k as isize * self.stride).wrapping_add(panel);
-                    for half in (0..W).step_by(LANES) {
-                        let there = present.saturating_sub(half);
-                        let v: L = if there >= LANES {
-                            E::load(from.wrapping_add(half))
-                        } else {
-                            E::load_first(from.wrapping_add(half), there)
-                        };
-                        v.store(to.add(k * W + half));
+        for panels in (0..self.count).step_by(TOGETHER * W) {
+            let end = self.count.min(panels + TOGETHER * W);
+            for k in 0..self.depth {
+                let from = self.from.wrapping_offset(k as isize * self.stride);
+                let ahead = from.wrapping_offset(AHEAD * self.stride);
+                for panel in (panels..end).step_by(W) {
+                    L::prefetch(ahead.wrapping_add(panel).cast());
+                    let present = self.valid.saturating_sub(panel).min(W);
+                    // SAFETY: valid rows have `depth` elements; panels are `depth` by `W` and a vector
+                    // more.
+                    unsafe {
+                        let to = self.to.add(panel * self.depth + k * W);
+                        step::<L, E, W>(from.wrapping_add(panel), present, to);
                     }
                 }
             }
+            if W < LANES {
+                // Vectors reached into the panels after, whose first step is written again.
+                for panel in (panels..end).step_by(W).skip(1) {
+                    let present = self.valid.saturating_sub(panel).min(W);
+                    let mut first = [0.0f32; W];
+                    for (i, x) in first.iter_mut().enumerate().take(present) {
+                        // SAFETY: a valid element.
+                        *x = unsafe { E::get(self.from.wrapping_add(panel + i)) };
+                    }
+                    // SAFETY: the panel's first step.
+                    unsafe {
+                        self.to.add(panel * self.depth).cast::<[f32; W]>().write_unaligned(first);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// One step of a panel, `present` elements and zeros.
+#[inline(always)]
+unsafe fn step<L: Lanes, E: Element, const W: usize>(from: *const E, present: usize, to: *mut f32) {
+    for half in (0..W).step_by(LANES) {
+        let there = present.saturating_sub(half);
+        // SAFETY: `present` elements are valid; the panel has the step and a vector more.
+        unsafe {
+            let v: L = if there >= LANES {
+                E::load(from.wrapping_add(half))
+            } else {
+                E::load_first(from.wrapping_add(half), there)
+            };
+            v.store(to.add(half));
         }
     }
 }
