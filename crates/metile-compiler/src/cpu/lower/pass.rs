@@ -406,9 +406,12 @@ fn reuse_temps(pass: &mut Pass) {
     for (n, step) in pass.steps.iter_mut().enumerate() {
         step.for_each_temp(&mut |temp, _| last[*temp as usize] = n);
     }
-    // A choice between two chunks may be one of them.
+    // A choice between two chunks may be one of them: these live on in it, and its own place is nobody
+    // else's, who would write to them through it.
+    let mut choices = Vec::new();
     for step in pass.steps.iter().rev() {
         if let Step::SelectIndex { a, b, to, .. } = step {
+            choices.push(*to);
             let until = last[*to as usize];
             for source in [a, b] {
                 if let Source::Temp(temp) = source {
@@ -420,6 +423,9 @@ fn reuse_temps(pass: &mut Pass) {
     let mut fixed = vec![false; pass.temps as usize];
     for (temp, _) in &pass.homes {
         fixed[*temp as usize] = true;
+    }
+    for temp in choices {
+        fixed[temp as usize] = true;
     }
     for step in &mut pass.setup {
         step.for_each_temp(&mut |temp, _| fixed[*temp as usize] = true);
