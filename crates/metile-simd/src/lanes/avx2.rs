@@ -36,6 +36,7 @@ unsafe fn first(count: usize) -> __m256i {
 }
 
 impl Lanes for Avx2 {
+    const MANY: bool = true;
     type Words = Avx2Words;
 
     #[inline(always)]

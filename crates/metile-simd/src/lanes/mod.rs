@@ -19,6 +19,8 @@ pub const LANES: usize = 8;
 /// Eight `f32`. `unsafe` constructors need the instructions of the level that the type stands for, and
 /// pointers valid for the elements they touch; no alignment.
 pub trait Lanes: Copy {
+    /// Whether the level has 16 registers or more of eight lanes.
+    const MANY: bool;
     /// The 32 bytes, or eight 32-bit words, of this level.
     type Words: Words<Floats = Self>;
 

@@ -47,6 +47,9 @@ pub(super) struct Part<F> {
 pub(super) const ROWS: usize = 4;
 /// Rows of the other factor at a time, at most.
 pub(super) const GROUP: usize = 4;
+/// Bytes of a cache line, and how far ahead of the reads lines are asked for.
+const LINE: usize = 64;
+const AHEAD: usize = 4096;
 /// Rows up to which this is faster than decoding the weights for a product of `f32`.
 pub(super) const MOST: usize = 8;
 
@@ -82,9 +85,17 @@ impl<F: Blocks, X: Factor, const R: usize, const C: usize> Work for Block<F, X, 
     type Output = ();
     #[inline(always)]
     unsafe fn run<L: Lanes>(self) {
-        for at in (0..self.0.w.rows).step_by(C) {
-            // SAFETY: row `at` is a weight.
-            unsafe { several::<L, F, X, R, C>(&self.0, at) };
+        // SAFETY: row `at` is a weight.
+        unsafe {
+            if L::MANY {
+                for at in (0..self.0.w.rows).step_by(C) {
+                    several::<L, F, X, R, C>(&self.0, at);
+                }
+            } else {
+                for at in 0..self.0.w.rows {
+                    several::<L, F, X, R, 1>(&self.0, at);
+                }
+            }
         }
     }
 }
@@ -112,13 +123,19 @@ unsafe fn several<L: Lanes, F: Blocks, X: Factor, const R: usize, const C: usize
         let (mut block, mut unit) = (first / F::UNITS, first % F::UNITS);
         let mut left = end - first;
         let mut x = part.x;
+        let (mut ahead, mut due) = (part.f.address(rows[0], block, unit).wrapping_add(AHEAD), 0);
         while left > 0 {
             let last = F::UNITS.min(unit + left);
             left -= last - unit;
             while unit < last {
-                let kinds =
-                    if unit % F::KINDS == 0 && last - unit >= F::KINDS { F::KINDS } else { 1 };
-                if F::KINDS > 1 && kinds == F::KINDS {
+                let known = L::MANY && unit % F::KINDS == 0 && last - unit >= F::KINDS;
+                let kinds = if known { F::KINDS } else { 1 };
+                due += kinds * C * part.w.unit_bytes;
+                while due >= LINE {
+                    L::prefetch(ahead);
+                    (ahead, due) = (ahead.wrapping_add(LINE), due - LINE);
+                }
+                if F::KINDS > 1 && known {
                     // A known kind: shifts by unit are immediate.
                     for kind in 0..F::KINDS {
                         let unit = unit / F::KINDS * F::KINDS + kind;

@@ -310,6 +310,9 @@ struct Weights {
     row_stride: isize,
     rows: usize,
     units: (usize, usize),
+    /// Bytes of integers from one unit to the next, where units follow each other from row to row too
+    /// and lines can be asked for ahead; else 0.
+    unit_bytes: usize,
 }
 
 impl Weights {
@@ -336,7 +339,10 @@ pub(super) unsafe fn multiply(
         return false;
     }
     let units = (first_k / UNIT, (first_k + shared).div_ceil(UNIT));
-    let weights = Weights { format, parts, row_stride, rows: w.valid_rows, units };
+    let per_block = format.block_elements() / UNIT;
+    let dense = units.0 == 0 && row_stride.unsigned_abs() == units.1.div_ceil(per_block);
+    let unit_bytes = if dense { block_bytes(format)[0] / per_block } else { 0 };
+    let weights = Weights { format, parts, row_stride, rows: w.valid_rows, units, unit_bytes };
     let rows = targets.count();
     // SAFETY: passed on to the caller. Blocks of valid elements are whole in memory.
     unsafe {
