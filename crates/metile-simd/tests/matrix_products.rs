@@ -240,7 +240,11 @@ fn wide_and_long_matrices_cross_every_block() {
             check(&mut random, [m + 1, 16, 2400], &x, &w);
         }
     }
-    // More rows on both sides than a block of panels has.
+}
+
+#[test]
+fn panels_of_several_blocks_on_both_sides() {
+    let mut random = Random(13);
     let x = Factor::plain(&mut random, DType::F32, 401, 300, [300, 1]);
     let w = Factor::plain(&mut random, DType::BF16, 2100, 300, [301, 1]);
     check(&mut random, [402, 2101, 300], &x, &w);
