@@ -1,13 +1,14 @@
 """Times what other libraries take for the cases of `metile bench peers`.
 
 Reads one JSON object a line, {"peer", "case", "rows", "cols", "repeats"}, and answers each with one,
-{"seconds": [...]} or {"error": "..."}. Inputs are made and outputs allocated before anything is timed.
+{"seconds": [...]} or {"error": "..."}; before the first, writes {"versions": {...}}. Inputs are made and outputs allocated before anything is timed.
 Needs numpy and onnxruntime (with onnx, to write its models); mkl and torch are used if they are installed.
 The number of threads is taken from METILE_THREADS.
 """
 
 import ctypes
 import glob
+import importlib.metadata
 import json
 import os
 import sys
@@ -99,7 +100,18 @@ def prepare(peer, case, rows, cols):
     raise RuntimeError(f"{peer} has no {case}")
 
 
+def versions():
+    found = {"python": sys.version.split()[0]}
+    for name in ("numpy", "onnxruntime", "mkl", "torch"):
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
 def main():
+    print(json.dumps({"versions": versions()}), flush=True)
     prepared = {}
     for line in sys.stdin:
         request = json.loads(line)

@@ -117,6 +117,9 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             "threads": threads,
             "simd": cpu::simd(),
             "version": env!("CARGO_PKG_VERSION"),
+            "commit": commit(),
+            "machine": machine(),
+            "peers": peers.versions,
             "read_bytes_per_s": rates.read,
             "copy_bytes_per_s": rates.copy,
             "multiply_flop_per_s": rates.multiply,
@@ -127,6 +130,29 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         report::note(format_args!("wrote {}", path.display()));
     }
     Ok(())
+}
+
+/// The commit of the repository that this is run in, and whether files differ from it; null elsewhere.
+fn commit() -> Value {
+    let git = |arguments: &[&str]| {
+        let done = Command::new("git").args(arguments).output().ok()?;
+        let text = String::from_utf8_lossy(&done.stdout).trim().to_owned();
+        done.status.success().then_some(text)
+    };
+    let Some(id) = git(&["rev-parse", "HEAD"]) else { return Value::Null };
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"]);
+    json!({"id": id, "clean": changed.map(|files| files.is_empty())})
+}
+
+/// What the system says of the processor, and of what else was running; null where it does not say.
+fn machine() -> Value {
+    let read = |path: &str| std::fs::read_to_string(path).ok();
+    let model = read("/proc/cpuinfo").and_then(|text| {
+        let line = text.lines().find(|l| l.starts_with("model name"))?;
+        Some(line.split_once(':')?.1.trim().to_owned())
+    });
+    let load = read("/proc/loadavg").map(|text| text.trim().to_owned());
+    json!({"processor": model, "load_average": load, "system": std::env::consts::OS})
 }
 
 fn line(case: Case, measured: &Value, read: f64) -> String {
@@ -281,6 +307,7 @@ struct Peers {
     child: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
+    versions: Value,
 }
 
 impl Peers {
@@ -297,7 +324,18 @@ impl Peers {
         let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
             bail!("the peers' process has no pipes");
         };
-        Ok(Peers { child, input, output: BufReader::new(output) })
+        let mut peers =
+            Peers { child, input, output: BufReader::new(output), versions: Value::Null };
+        peers.versions = peers.answer()?["versions"].take();
+        Ok(peers)
+    }
+
+    fn answer(&mut self) -> anyhow::Result<Value> {
+        let mut line = String::new();
+        if self.output.read_line(&mut line)? == 0 {
+            bail!("the peers' process ended; its message is above");
+        }
+        Ok(serde_json::from_str(&line)?)
     }
 
     /// Seconds of each repeat, or why the peer can't do it.
@@ -312,11 +350,7 @@ impl Peers {
         });
         writeln!(self.input, "{request}").context("the peers' process ended")?;
         self.input.flush()?;
-        let mut line = String::new();
-        if self.output.read_line(&mut line)? == 0 {
-            bail!("the peers' process ended; its message is above");
-        }
-        let answer: Value = serde_json::from_str(&line)?;
+        let answer = self.answer()?;
         if let Some(why) = answer["error"].as_str() {
             return Ok(Err(why.to_owned()));
         }

@@ -252,18 +252,23 @@ impl PackedFormat {
     /// Bytes of one block in each of the format's arrays: one array for GGUF formats; packed
     /// integers, scales and biases for affine ones.
     pub fn block_bytes(self) -> Vec<usize> {
+        self.array_bytes().into_iter().filter(|&bytes| bytes > 0).collect()
+    }
+
+    /// [`block_bytes`](Self::block_bytes) for three arrays; 0 for those that the format lacks.
+    pub const fn array_bytes(self) -> [usize; 3] {
         match self {
-            PackedFormat::Q4_0 => vec![18],
-            PackedFormat::Q4_1 => vec![20],
-            PackedFormat::Q5_0 => vec![22],
-            PackedFormat::Q5_1 => vec![24],
-            PackedFormat::Q8_0 => vec![34],
-            PackedFormat::Q4K => vec![144],
-            PackedFormat::Q5K => vec![176],
-            PackedFormat::Q6K => vec![210],
+            PackedFormat::Q4_0 => [18, 0, 0],
+            PackedFormat::Q4_1 => [20, 0, 0],
+            PackedFormat::Q5_0 => [22, 0, 0],
+            PackedFormat::Q5_1 => [24, 0, 0],
+            PackedFormat::Q8_0 => [34, 0, 0],
+            PackedFormat::Q4K => [144, 0, 0],
+            PackedFormat::Q5K => [176, 0, 0],
+            PackedFormat::Q6K => [210, 0, 0],
             PackedFormat::Affine(a) => {
                 let scale = a.scale.dtype().bytes();
-                vec![a.group.get() * a.bits.get() / 8, scale, scale]
+                [a.group.get() * a.bits.get() / 8, scale, scale]
             }
         }
     }

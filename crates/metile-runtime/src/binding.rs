@@ -84,10 +84,7 @@ fn region(tensor: &RawTensor, n: usize, part: &Part) -> Region {
 /// A tensor that the launch writes shares no byte with any other argument, nor an element with itself.
 fn check_overlap(kernel: &Kernel, arguments: &[Argument]) -> Result<(), String> {
     let mut seen: Vec<(usize, bool, Arc<dyn Storage>, Region)> = Vec::new();
-    let name = |n: usize| {
-        let value = kernel.parameters.get(n).map(|&v| &kernel.values[v]);
-        value.and_then(|v| v.name.clone()).unwrap_or_else(|| format!("parameter {n}"))
-    };
+    let name = |n: usize| kernel.parameter_name(n);
     for (n, argument) in arguments.iter().enumerate() {
         let (tensors, written) = match argument {
             Argument::Scalar(_) => continue,

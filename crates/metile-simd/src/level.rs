@@ -15,12 +15,19 @@ impl Level {
     /// The best level of this machine; `METILE_SIMD=portable` asks for less. Decided once.
     pub fn detect() -> Level {
         static LEVEL: OnceLock<Level> = OnceLock::new();
-        *LEVEL.get_or_init(|| {
-            let asked = std::env::var("METILE_SIMD").ok();
-            match asked.as_deref() {
-                Some("portable") => Level::Portable,
-                _ => Level::best(),
-            }
+        *LEVEL.get_or_init(|| Level::asked().unwrap_or_else(|_| Level::best()))
+    }
+
+    /// The level that `METILE_SIMD` asks for, or the best.
+    ///
+    /// # Errors
+    /// If it names none that this machine has.
+    pub fn asked() -> Result<Level, String> {
+        let Ok(name) = std::env::var("METILE_SIMD") else { return Ok(Level::best()) };
+        let levels = [Level::Portable, Level::best()];
+        levels.into_iter().find(|level| level.name() == name).ok_or_else(|| {
+            let names = levels.map(Level::name).join(" or ");
+            format!("METILE_SIMD={name} is no level of this machine: {names}")
         })
     }
 

@@ -3,7 +3,7 @@
 use crate::Level;
 #[cfg(target_arch = "x86_64")]
 use crate::chain::avx2;
-use crate::elementwise::{Work, dispatch, run};
+use crate::elementwise::{Work, run};
 use metile_ir::arith;
 use metile_ir::dtype::DType;
 use metile_ir::scalar::Scalar;
@@ -84,7 +84,7 @@ pub fn sum(level: Level, values: &[f32]) -> f32 {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a level is only ever one that the machine has.
         Level::Avx2 => unsafe { avx2::reduce(ReduceOp::Sum, values) },
-        _ => dispatch(level, Sum(values)),
+        _ => Sum(values).go::<false>(),
     }
 }
 
@@ -94,7 +94,7 @@ pub fn max(level: Level, values: &[f32]) -> f32 {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a level is only ever one that the machine has.
         Level::Avx2 => unsafe { avx2::reduce(ReduceOp::Max, values) },
-        _ => dispatch(level, Extreme::<true>(values)),
+        _ => Extreme::<true>(values).go::<false>(),
     };
     signed_zero(value, values, true)
 }
@@ -105,7 +105,7 @@ pub fn min(level: Level, values: &[f32]) -> f32 {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: a level is only ever one that the machine has.
         Level::Avx2 => unsafe { avx2::reduce(ReduceOp::Min, values) },
-        _ => dispatch(level, Extreme::<false>(values)),
+        _ => Extreme::<false>(values).go::<false>(),
     };
     signed_zero(value, values, false)
 }

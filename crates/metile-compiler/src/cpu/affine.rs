@@ -59,6 +59,27 @@ impl Linear {
     }
 }
 
+impl std::fmt::Display for Linear {
+    /// `r3 + 2·r5 + 1`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut first = true;
+        for &(reg, by) in &self.terms {
+            match (first, by) {
+                (true, 1) => write!(f, "r{reg}")?,
+                (true, _) => write!(f, "{by}·r{reg}")?,
+                (false, 1) => write!(f, " + r{reg}")?,
+                (false, _) => write!(f, " + {by}·r{reg}")?,
+            }
+            first = false;
+        }
+        match (first, self.constant) {
+            (true, c) => write!(f, "{c}"),
+            (false, 0) => Ok(()),
+            (false, c) => write!(f, " + {c}"),
+        }
+    }
+}
+
 /// An `i64` tile whose element at position `p` is `base + Σ stepsₐ · pₐ`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Index {

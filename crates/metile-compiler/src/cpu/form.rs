@@ -1,6 +1,6 @@
 //! The instructions of the tile machine.
 
-use super::affine::{Index, Linear};
+use super::affine::Index;
 use metile_ir::Span;
 use metile_ir::dtype::{DType, Format};
 use metile_ir::tile::{
@@ -490,7 +490,7 @@ impl Instr {
         }
     }
 
-    /// Calls `f` with the position that the instruction may jump to.
+    /// The position that the instruction may jump to.
     pub fn target_mut(&mut self) -> Option<&mut usize> {
         match self {
             Instr::Jump(to)
@@ -498,27 +498,6 @@ impl Instr {
             | Instr::ForStart { exit: to, .. }
             | Instr::ForEnd { body: to, .. } => Some(to),
             _ => None,
-        }
-    }
-}
-
-/// The registers that hold a linear form, for printing.
-impl std::fmt::Display for Linear {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let mut first = true;
-        for &(reg, by) in &self.terms {
-            match (first, by) {
-                (true, 1) => write!(f, "r{reg}")?,
-                (true, _) => write!(f, "{by}·r{reg}")?,
-                (false, 1) => write!(f, " + r{reg}")?,
-                (false, _) => write!(f, " + {by}·r{reg}")?,
-            }
-            first = false;
-        }
-        match (first, self.constant) {
-            (true, c) => write!(f, "{c}"),
-            (false, 0) => Ok(()),
-            (false, c) => write!(f, " + {c}"),
         }
     }
 }

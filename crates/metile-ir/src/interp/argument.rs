@@ -76,10 +76,10 @@ pub(super) fn bind(
     let mut values = Vec::with_capacity(arguments.len());
     for (n, (&parameter, argument)) in kernel.parameters.iter().zip(arguments).enumerate() {
         let value = bind_one(n, kernel.ty(parameter), argument, buffers);
-        values.push(value.map_err(|message| Failure::Argument {
-            name: super::report::parameter_name(kernel, n),
-            message,
-        })?);
+        values.push(
+            value
+                .map_err(|message| Failure::Argument { name: kernel.parameter_name(n), message })?,
+        );
     }
     Ok(values)
 }

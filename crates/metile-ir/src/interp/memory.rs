@@ -61,7 +61,7 @@ impl Launch<'_, '_> {
             && self.options.warn_out_of_shape
             && self.warnings.is_new(access.op, "shape", limit)
         {
-            let name = report::parameter_name(self.kernel, view.parameter);
+            let name = self.kernel.parameter_name(view.parameter);
             let at = match index {
                 Some(index) => format!("{:?}", &index[..view.shape.len()]),
                 None => "beyond 2^63".to_owned(),
@@ -189,7 +189,7 @@ impl Launch<'_, '_> {
         if !self.warnings.is_new(access.op, "race", self.options.max_warnings) {
             return;
         }
-        let name = report::parameter_name(self.kernel, access.view.parameter);
+        let name = self.kernel.parameter_name(access.view.parameter);
         let message = format!(
             "{} {} `{name}` at {:?} (lane {lane}), which {} also touches, and nothing orders the two",
             report::program(program.id),

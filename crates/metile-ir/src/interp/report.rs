@@ -1,7 +1,7 @@
 //! Wording of warnings and failures.
 
 use crate::diagnostic::Diagnostic;
-use crate::tile::{Kernel, OpId};
+use crate::tile::OpId;
 use std::collections::HashSet;
 
 /// The warnings of a launch: each kind once per operation.
@@ -22,12 +22,6 @@ impl Warnings {
             self.found.push(warning);
         }
     }
-}
-
-/// The name of parameter `n`, as its author gave it.
-pub(super) fn parameter_name(kernel: &Kernel, n: usize) -> String {
-    let name = kernel.parameters.get(n).and_then(|&v| kernel.values[v].name.clone());
-    name.unwrap_or_else(|| format!("parameter {n}"))
 }
 
 /// `program (2, 0, 0)`.

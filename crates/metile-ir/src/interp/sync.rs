@@ -96,7 +96,7 @@ impl Launch<'_, '_> {
                 format!(
                     "waits for counter {} of `{}` to reach {}, but it stays at {}",
                     counter.index,
-                    report::parameter_name(self.kernel, counter.view.parameter),
+                    self.kernel.parameter_name(counter.view.parameter),
                     program.tile(self.kernel.ops[*op].operands[2]).get(0),
                     self.count(&counter)
                 ),

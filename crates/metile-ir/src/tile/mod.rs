@@ -128,6 +128,12 @@ impl Kernel {
         }
     }
 
+    /// The name of parameter `n`, as its author gave it.
+    pub fn parameter_name(&self, n: usize) -> String {
+        let name = self.parameters.get(n).and_then(|&v| self.values[v].name.clone());
+        name.unwrap_or_else(|| format!("parameter {n}"))
+    }
+
     /// The type of `value`.
     pub fn ty(&self, value: Value) -> Type {
         self.values[value].ty

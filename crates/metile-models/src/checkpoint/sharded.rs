@@ -102,12 +102,14 @@ fn read_index(path: &Path) -> Result<Index, Error> {
     Ok(Index { path: path.to_path_buf(), map: raw.weight_map })
 }
 
+/// Open files with their paths.
+type OpenFiles = Vec<(PathBuf, Mutex<File>)>;
+
 /// The opened files, and their tensors with where each lies.
-#[allow(clippy::type_complexity)]
 pub(super) fn tensors(
     paths: &[PathBuf],
     index: Option<&Index>,
-) -> Result<(Vec<(PathBuf, Mutex<File>)>, Vec<(Tensor, Part)>), Error> {
+) -> Result<(OpenFiles, Vec<(Tensor, Part)>), Error> {
     let mut files = Vec::new();
     let mut tensors = Vec::new();
     for (file_number, path) in paths.iter().enumerate() {

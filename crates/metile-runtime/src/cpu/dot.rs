@@ -131,7 +131,7 @@ fn packed(machine: &Machine<'_>, access: &Access, rows: usize, k: usize) -> Opti
     }
     let first_k = last.base.value(&machine.program.regs).max(0) as usize;
     let mut parts = view.parts.map(<*mut u8>::cast_const);
-    for (part, bytes) in parts.iter_mut().zip(super::view::block_bytes(*format)) {
+    for (part, bytes) in parts.iter_mut().zip(format.array_bytes()) {
         *part = part.wrapping_offset(at.wrapping_mul(bytes as i64) as isize);
     }
     let source = Source::Packed { format: *format, parts, row_stride: row as isize, first_k };

@@ -51,7 +51,7 @@ impl Bound {
                     let bound = View::bind(ty, t, firsts);
                     if ty.access == Access::Counter && !bound.parts[0].cast::<u32>().is_aligned() {
                         return Err(Failure::Argument {
-                            name: name(kernel, n),
+                            name: kernel.parameter_name(n),
                             message: "is not aligned to the 4 bytes of a counter".to_owned(),
                         });
                     }
@@ -68,11 +68,6 @@ impl Bound {
         }
         Ok(Bound { form, regs, views, lists, grid, programs })
     }
-}
-
-fn name(kernel: &Kernel, n: usize) -> String {
-    let name = kernel.parameters.get(n).and_then(|&v| kernel.values[v].name.clone());
-    name.unwrap_or_else(|| format!("parameter {n}"))
 }
 
 /// A launch under way.

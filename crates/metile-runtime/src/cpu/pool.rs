@@ -44,7 +44,8 @@ pub(crate) struct Pool {
 /// The pool of this process.
 ///
 /// # Errors
-/// If `METILE_THREADS` is no number of threads, or a thread can't be started.
+/// If `METILE_THREADS` is no number of threads, `METILE_SIMD` no level of this machine, or a thread can't
+/// be started.
 pub(crate) fn pool() -> Result<&'static Pool, String> {
     static POOL: OnceLock<Result<Pool, String>> = OnceLock::new();
     POOL.get_or_init(Pool::start).as_ref().map_err(Clone::clone)
@@ -62,6 +63,7 @@ fn threads() -> Result<usize, String> {
 
 impl Pool {
     fn start() -> Result<Pool, String> {
+        metile_simd::Level::asked()?;
         let threads = threads()?;
         let shared: &'static Shared = Box::leak(Box::new(Shared {
             generation: AtomicU64::new(0),

@@ -98,7 +98,7 @@ impl View {
                     self.parts[0].wrapping_offset(step.wrapping_mul(d.bytes() as i64) as isize);
             }
             Format::Packed(p) => {
-                for (part, bytes) in self.parts.iter_mut().zip(block_bytes(p)) {
+                for (part, bytes) in self.parts.iter_mut().zip(p.array_bytes()) {
                     *part = part.wrapping_offset(step.wrapping_mul(bytes as i64) as isize);
                 }
             }
@@ -141,25 +141,6 @@ impl View {
                 let values = unsafe { block.decode(self, p, unit) };
                 Some(u64::from(values[(index[last] % elements) as usize].to_bits()))
             }
-        }
-    }
-}
-
-/// Bytes of a block in each of a format's arrays.
-pub(super) fn block_bytes(format: metile_ir::PackedFormat) -> [usize; 3] {
-    use metile_ir::PackedFormat as P;
-    match format {
-        P::Q4_0 => [18, 0, 0],
-        P::Q4_1 => [20, 0, 0],
-        P::Q5_0 => [22, 0, 0],
-        P::Q5_1 => [24, 0, 0],
-        P::Q8_0 => [34, 0, 0],
-        P::Q4K => [144, 0, 0],
-        P::Q5K => [176, 0, 0],
-        P::Q6K => [210, 0, 0],
-        P::Affine(a) => {
-            let scale = a.scale.dtype().bytes();
-            [a.group.get() * a.bits.get() / 8, scale, scale]
         }
     }
 }
@@ -219,7 +200,7 @@ impl Block {
         format: metile_ir::PackedFormat,
         unit: i64,
     ) -> &[f32] {
-        let sizes = block_bytes(format);
+        let sizes = format.array_bytes();
         let mut at = view.parts;
         for (place, bytes) in at.iter_mut().zip(sizes) {
             *place = place.wrapping_offset((unit * bytes as i64) as isize);

@@ -2,7 +2,7 @@
 
 use crate::cpu::form::*;
 use metile_ir::dtype::DType;
-use metile_ir::tile::{BinaryOp, MAX_RANK, ReduceOp, UnaryOp};
+use metile_ir::tile::{BinaryOp, ReduceOp, UnaryOp};
 use metile_simd::chain::{Chain, Second};
 
 /// Joins an `f32` operation with the one step that uses its result, and with the reduction that takes
@@ -154,7 +154,6 @@ pub(super) fn homes(pass: &mut Pass) {
     pass.steps.retain(|step| {
         !matches!(step, Step::Store { access, value: Source::Temp(temp) } if homes.contains(&(*temp, *access)))
     });
-    debug_assert!(MAX_RANK >= pass.shape.rank());
     pass.homes = homes;
 }
 

@@ -121,9 +121,7 @@ impl Lowering<'_> {
         let shape = self.shape(result);
         let root = self.roots[view as usize];
         self.join_with(shape, mask.as_slice());
-        if self.is_read_only(view) {
-            self.join(shape);
-        } else {
+        if !self.is_read_only(view) {
             self.before_read(shape, root);
             self.note_read(root, access.place.clone());
         }

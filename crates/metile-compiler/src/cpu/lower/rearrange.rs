@@ -40,7 +40,6 @@ impl Lowering<'_> {
                 .zip(b.rearranged(&shape, &walk))
                 .map(|(a, b)| Val::Mask(compare, a, b)),
             Val::Memory(access) => self.walk_memory(access, &shape, &walk),
-            Val::Temp(_) if shape == to && matches!(walk, Rearrange::Reshape(_)) => None,
             _ => None,
         };
         if let Some(val) = moved {

@@ -13,8 +13,7 @@ impl Lowering<'_> {
                 self.close();
                 let kind =
                     if op.kind == OpKind::CounterAdd { CounterOp::Add } else { CounterOp::Wait };
-                let parameter = self.kernel.parameters[self.roots[view as usize]];
-                let name = self.kernel.values[parameter].name.clone().unwrap_or_default();
+                let name = self.kernel.parameter_name(self.roots[view as usize]);
                 self.emit(Instr::Counter { op: kind, view, index, n, name, span: op.span });
             }
             OpKind::GridBarrier => {

@@ -27,26 +27,8 @@ pub(super) struct Row([*const u8; 3]);
 impl Row {
     /// The row that begins `blocks` blocks after those at `parts`.
     pub(super) fn new(format: PackedFormat, parts: [*const u8; 3], blocks: isize) -> Row {
-        let bytes = block_bytes(format);
+        let bytes = format.array_bytes();
         Row(std::array::from_fn(|i| parts[i].wrapping_offset(blocks * bytes[i] as isize)))
-    }
-}
-
-/// [`PackedFormat::block_bytes`] without an allocation; 0 for arrays that the format lacks.
-fn block_bytes(format: PackedFormat) -> [usize; 3] {
-    match format {
-        PackedFormat::Q4_0 => [18, 0, 0],
-        PackedFormat::Q4_1 => [20, 0, 0],
-        PackedFormat::Q5_0 => [22, 0, 0],
-        PackedFormat::Q5_1 => [24, 0, 0],
-        PackedFormat::Q8_0 => [34, 0, 0],
-        PackedFormat::Q4K => [144, 0, 0],
-        PackedFormat::Q5K => [176, 0, 0],
-        PackedFormat::Q6K => [210, 0, 0],
-        PackedFormat::Affine(a) => {
-            let scale = a.scale.dtype().bytes();
-            [a.group.get() * a.bits.get() / 8, scale, scale]
-        }
     }
 }
 
@@ -341,7 +323,7 @@ pub(super) unsafe fn multiply(
     let units = (first_k / UNIT, (first_k + shared).div_ceil(UNIT));
     let per_block = format.block_elements() / UNIT;
     let dense = units.0 == 0 && row_stride.unsigned_abs() == units.1.div_ceil(per_block);
-    let unit_bytes = if dense { block_bytes(format)[0] / per_block } else { 0 };
+    let unit_bytes = if dense { format.array_bytes()[0] / per_block } else { 0 };
     let weights = Weights { format, parts, row_stride, rows: w.valid_rows, units, unit_bytes };
     let rows = targets.count();
     // SAFETY: passed on to the caller. Blocks of valid elements are whole in memory.
