@@ -3,9 +3,10 @@
 use crate::interrupt::Interrupt;
 use crate::model::Opened;
 use crate::options::{ModelOptions, at_least_one};
-use crate::report;
+use crate::{provenance, report};
 use anyhow::bail;
 use clap::Args;
+use metile::runtime::cpu;
 use metile_models::decoder::{Logits, Model};
 use serde_json::{Value, json};
 use std::io::{self, Write};
@@ -72,8 +73,16 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut model = opened.load(context)?.model;
     let rows = interrupt.during(|cancelled| measure(arguments, &mut model, cancelled))?;
     if arguments.json {
-        let device = model.device().name();
-        return report::print_json(&json!({ "device": device, "cases": rows }));
+        let options = model.options();
+        return report::print_json(&json!({
+            "device": model.device().name(),
+            "threads": cpu::threads().map_err(anyhow::Error::msg)?,
+            "activations": format!("{:?}", options.activations).to_lowercase(),
+            "chunk": options.chunk,
+            "commit": provenance::commit(),
+            "machine": provenance::machine(),
+            "cases": rows,
+        }));
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `metile bench peers`: kernels beside other libraries, on this machine, in one run.
 
-use crate::report;
+use crate::{provenance, report};
 use anyhow::{Context, bail};
 use clap::Args;
 use metile::prelude::*;
@@ -117,8 +117,8 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
             "threads": threads,
             "simd": cpu::simd(),
             "version": env!("CARGO_PKG_VERSION"),
-            "commit": commit(),
-            "machine": machine(),
+            "commit": provenance::commit(),
+            "machine": provenance::machine(),
             "peers": peers.versions,
             "read_bytes_per_s": rates.read,
             "copy_bytes_per_s": rates.copy,
@@ -130,29 +130,6 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         report::note(format_args!("wrote {}", path.display()));
     }
     Ok(())
-}
-
-/// The commit of the repository that this is run in, and whether files differ from it; null elsewhere.
-fn commit() -> Value {
-    let git = |arguments: &[&str]| {
-        let done = Command::new("git").args(arguments).output().ok()?;
-        let text = String::from_utf8_lossy(&done.stdout).trim().to_owned();
-        done.status.success().then_some(text)
-    };
-    let Some(id) = git(&["rev-parse", "HEAD"]) else { return Value::Null };
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"]);
-    json!({"id": id, "clean": changed.map(|files| files.is_empty())})
-}
-
-/// What the system says of the processor, and of what else was running; null where it does not say.
-fn machine() -> Value {
-    let read = |path: &str| std::fs::read_to_string(path).ok();
-    let model = read("/proc/cpuinfo").and_then(|text| {
-        let line = text.lines().find(|l| l.starts_with("model name"))?;
-        Some(line.split_once(':')?.1.trim().to_owned())
-    });
-    let load = read("/proc/loadavg").map(|text| text.trim().to_owned());
-    json!({"processor": model, "load_average": load, "system": std::env::consts::OS})
 }
 
 fn line(case: Case, measured: &Value, read: f64) -> String {

@@ -10,6 +10,7 @@ mod interrupt;
 mod kernel;
 mod model;
 mod options;
+mod provenance;
 mod report;
 mod smollm2;
 
