@@ -14,7 +14,7 @@ pub fn softmax_row<T: Float, const BLOCK: usize>(x: &Tensor<T, 2>, out: &mut Ten
     assert!(x.dim(1) <= BLOCK && alike(x, out), "out has x's shape, and a row fits a tile");
     let v = x.load_or(at, f32::NEG_INFINITY).to_f32();
     let e = exp(v - v.max());
-    out.store(at, e / e.sum());
+    out.store(at, e * (1.0 / e.sum()));
 }
 
 /// [`softmax_row`] for ROWS narrow rows a program.
@@ -28,7 +28,7 @@ pub fn softmax_rows<T: Float, const ROWS: usize, const BLOCK: usize>(
     let v = x.load_tile_or((first, 0), [ROWS, BLOCK], f32::NEG_INFINITY).to_f32();
     // Rows beyond the last are -inf alone, and are not stored.
     let e = exp(v - v.max_along(1).expand(1));
-    out.store_tile((first, 0), e / e.sum_along(1).expand(1));
+    out.store_tile((first, 0), e * (1.0 / e.sum_along(1)).expand(1));
 }
 
 /// Softmax of rows of any width, BLOCK columns at a time, read twice: maximum and sum in one pass
@@ -48,9 +48,10 @@ pub fn softmax_online<T: Float, const BLOCK: usize>(x: &Tensor<T, 2>, out: &mut 
         total = total * exp(peak - base) + exp(v - base).sum();
         peak = next;
     }
+    let scale = 1.0 / total;
     for start in tiles(cols, BLOCK) {
         let at = (row, start + arange(BLOCK));
-        out.store(at, exp(x.load(at) - peak) / total);
+        out.store(at, exp(x.load(at) - peak) * scale);
     }
 }
 

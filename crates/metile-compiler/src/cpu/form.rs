@@ -32,7 +32,11 @@ pub struct Form {
     pub views: Vec<TensorType>,
     /// Lists, each with the type of its tensors.
     pub lists: Vec<TensorType>,
-    /// Run once a launch: what does not depend on the program.
+    /// Whether each view is settled when arguments are bound.
+    pub fixed_views: Vec<bool>,
+    /// Run once, when arguments are bound: what depends on them and the grid alone.
+    pub binding: Vec<Instr>,
+    /// Run once a launch: what depends on what tensors hold, but not on the program.
     pub prologue: Vec<Instr>,
     /// Run for each program.
     pub code: Vec<Instr>,
@@ -207,7 +211,7 @@ pub enum Source {
     /// Memory.
     Access(u16),
     /// One scalar for all elements; only in [`Step::Binary`], [`Step::Compare`], [`Step::Chain`] and
-    /// [`Step::Fill`].
+    /// [`Step::SelectIndex`].
     Reg(Reg),
 }
 
@@ -228,10 +232,13 @@ pub struct Pass {
     pub temps: u16,
     /// The number of this pass's first operand among those of all passes.
     pub first_access: usize,
-    /// Chunks that are made where they are kept: in a slot, through this operand.
+    /// Chunks that are made where they are kept, through this operand: in a slot always, in a tensor
+    /// where the chunk lies within it, side by side.
     pub homes: Vec<(Temp, u16)>,
     /// Operands that steps read in place, as [`Source::Access`].
     pub reads: Vec<u16>,
+    /// Whether the place of every operand's tensor is known when arguments are bound.
+    pub fixed: bool,
     /// Whether the steps do nothing but store to tensors, so that elements which no store takes need
     /// not be computed.
     pub only_stores: bool,

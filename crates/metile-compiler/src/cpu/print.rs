@@ -14,9 +14,13 @@ impl fmt::Display for Form {
             self.slots.iter().filter(|s| s.1 > 0).count(),
             self.scratch_bytes
         )?;
-        writeln!(f, "once a launch:")?;
-        for instr in &self.prologue {
-            writeln!(f, "       {instr}")?;
+        for (when, instrs) in [("once:", &self.binding), ("once a launch:", &self.prologue)] {
+            if !instrs.is_empty() {
+                writeln!(f, "{when}")?;
+            }
+            for instr in instrs {
+                writeln!(f, "       {instr}")?;
+            }
         }
         writeln!(f, "for each program:")?;
         for (n, instr) in self.code.iter().enumerate() {

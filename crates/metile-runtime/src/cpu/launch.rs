@@ -3,6 +3,7 @@
 use super::machine::{Machine, Program, Worker};
 use super::persistent::Together;
 use super::pool::{Pool, wait_until};
+use super::route::{Route, routes};
 use super::view::View;
 use metile_compiler::cpu::{Form, Parameter};
 use metile_ir::interp::{self, Argument, Failure, MAX_PRINTED};
@@ -19,8 +20,12 @@ pub(crate) struct Bound {
     pub(super) regs: Vec<u64>,
     pub(super) views: Vec<View>,
     pub(super) lists: Vec<Vec<View>>,
+    /// Where the operands of all passes lie.
+    pub(super) routes: Vec<Route>,
     pub(super) grid: [u64; 3],
     programs: u64,
+    /// Whether an assertion about the arguments alone fails, as every launch then does.
+    pub(super) refused: bool,
 }
 
 impl Bound {
@@ -66,21 +71,59 @@ impl Bound {
                 _ => {}
             }
         }
-        Ok(Bound { form, regs, views, lists, grid, programs })
+        let routes = Vec::new();
+        let mut bound = Bound { form, regs, views, lists, routes, grid, programs, refused: false };
+        bound.settle();
+        Ok(bound)
+    }
+
+    /// Does what is done once for all launches.
+    fn settle(&mut self) {
+        let mut program = Program::default();
+        let form = self.form.clone();
+        let refused = {
+            let launch = Launch::new(self, 1);
+            let begin = |worker: &mut Worker| {
+                let mut machine = Machine::new(&launch, worker, &mut program);
+                machine.copy_bound();
+                machine.once(&form.binding)
+            };
+            WORKER.with_borrow_mut(begin).is_err()
+        };
+        self.refused = refused;
+        self.regs = program.regs;
+        self.views = program.views;
+        self.routes = routes(&form, &self.views);
     }
 }
 
 /// A launch under way.
 pub(super) struct Launch<'l> {
     pub bound: &'l Bound,
-    /// The next program that nobody has begun.
-    next: AtomicU64,
+    shares: Box<[Share]>,
     /// Programs that a worker takes at once.
     batch: u64,
     failed_at: AtomicU64,
     failure: Mutex<Option<Failure>>,
     printed: Mutex<Vec<(u64, String)>>,
     together: Option<Together>,
+}
+
+/// A thread's own part of the grid. Launch after launch a thread begins with the same programs, whose
+/// operands its caches may still have; when it is done it helps others.
+#[repr(align(64))]
+struct Share {
+    /// The next program that nobody has begun.
+    next: AtomicU64,
+    end: u64,
+}
+
+/// The parts of a grid, one for each thread.
+fn shares(programs: u64, threads: usize) -> Box<[Share]> {
+    let threads = threads as u64;
+    let (each, rest) = (programs / threads, programs % threads);
+    let start = |n: u64| each * n + rest.min(n);
+    (0..threads).map(|n| Share { next: AtomicU64::new(start(n)), end: start(n + 1) }).collect()
 }
 
 thread_local! {
@@ -92,7 +135,7 @@ impl<'l> Launch<'l> {
         let together = bound.form.persistent.then(|| Together::new(bound.programs));
         Launch {
             bound,
-            next: AtomicU64::new(0),
+            shares: shares(bound.programs, threads),
             batch: (bound.programs / (threads as u64 * 16)).clamp(1, 64),
             failed_at: AtomicU64::new(u64::MAX),
             failure: Mutex::new(None),
@@ -127,45 +170,52 @@ impl<'l> Launch<'l> {
         self.failed_at.load(Ordering::Relaxed) != u64::MAX
     }
 
-    /// One thread's share of the programs.
-    fn share(&self, worker: &mut Worker) {
+    /// What thread `n` does.
+    fn share(&self, n: usize, worker: &mut Worker) {
         if let Some(together) = &self.together {
             together.share(self, worker);
         } else {
-            self.one_by_one(worker);
+            self.one_by_one(n, worker);
         }
         metile_simd::elementwise::fence();
     }
 
-    fn one_by_one(&self, worker: &mut Worker) {
+    fn one_by_one(&self, n: usize, worker: &mut Worker) {
         let mut program = std::mem::take(&mut worker.program);
         let mut begun = false;
-        loop {
-            let start = self.next.fetch_add(self.batch, Ordering::Relaxed);
-            if start >= self.bound.programs {
-                break;
-            }
-            let mut machine = Machine::new(self, worker, &mut program);
-            if !begun {
-                if let Err(failure) = machine.begin() {
-                    self.fail(0, failure);
+        let (before, own) = self.shares.split_at(n.min(self.shares.len()));
+        'all: for share in own.iter().chain(before) {
+            loop {
+                let start = share.next.fetch_add(self.batch, Ordering::Relaxed);
+                if start >= share.end {
                     break;
                 }
-                begun = true;
-            }
-            for number in start..(start + self.batch).min(self.bound.programs) {
-                // Programs before the first failure still run: they might be the first.
-                if number > self.failed_at.load(Ordering::Relaxed) {
-                    break;
+                let mut machine = Machine::new(self, worker, &mut program);
+                if !begun {
+                    if let Err(failure) = machine.begin() {
+                        self.fail(0, failure);
+                        break 'all;
+                    }
+                    begun = true;
                 }
-                machine.start(number);
-                // A program that is not persistent never waits.
-                if let Err(failure) = machine.run() {
-                    self.fail(number, failure);
-                }
+                self.programs(&mut machine, start..(start + self.batch).min(share.end));
             }
         }
         worker.program = program;
+    }
+
+    fn programs(&self, machine: &mut Machine<'_>, numbers: std::ops::Range<u64>) {
+        for number in numbers {
+            // Programs before the first failure still run: they might be the first.
+            if number > self.failed_at.load(Ordering::Relaxed) {
+                break;
+            }
+            machine.start(number);
+            // A program that is not persistent never waits.
+            if let Err(failure) = machine.run() {
+                self.fail(number, failure);
+            }
+        }
     }
 
     fn outcome(self) -> Result<interp::Outcome, Failure> {
@@ -189,9 +239,9 @@ pub(crate) fn run(bound: &Bound, pool: &Pool) -> Result<interp::Outcome, Failure
     }
     let launch = Launch::new(bound, pool.threads());
     if bound.programs == 1 {
-        WORKER.with_borrow_mut(|worker| launch.share(worker));
+        WORKER.with_borrow_mut(|worker| launch.share(0, worker));
     } else {
-        pool.run(&|_| WORKER.with_borrow_mut(|worker| launch.share(worker)));
+        pool.run(&|n| WORKER.with_borrow_mut(|worker| launch.share(n, worker)));
     }
     launch.outcome()
 }
@@ -204,11 +254,11 @@ pub(crate) fn run_all(list: &[&Bound], pool: &Pool) -> Result<(), (usize, Failur
     let threads = pool.threads();
     let launches: Vec<Launch<'_>> = list.iter().map(|bound| Launch::new(bound, threads)).collect();
     let arrived = AtomicUsize::new(0);
-    pool.run(&|_| {
+    pool.run(&|thread| {
         WORKER.with_borrow_mut(|worker| {
             for (n, launch) in launches.iter().enumerate() {
                 if launch.bound.programs > 0 {
-                    launch.share(worker);
+                    launch.share(thread, worker);
                 }
                 arrived.fetch_add(1, Ordering::AcqRel);
                 wait_until(|| arrived.load(Ordering::Acquire) >= threads * (n + 1));

@@ -1,9 +1,9 @@
 //! Running one program of the CPU form.
 
 use super::launch::Launch;
+use super::route::Route;
 use super::scalar::scalar;
 use super::view::{Block, View, write_bits};
-use super::walk::Walk;
 use super::{dot, pass, tile};
 use metile_compiler::cpu::{CHUNK, Carrier, CounterOp, Form, Instr, Reg, SlotId};
 use metile_ir::Span;
@@ -64,8 +64,8 @@ pub(super) struct Worker {
     pub chunks: Bytes,
     pub panels: Panels,
     pub block: Block,
-    pub walks: Vec<Walk>,
-    pub bases: Vec<i64>,
+    /// Routes over views that a program itself made.
+    pub routes: Vec<Route>,
     pub running: Vec<Running>,
     /// Where the row began that each operand of each pass was at last, and how far that was from the
     /// row before.
@@ -83,8 +83,7 @@ impl Worker {
             chunks: Bytes::default(),
             panels: Panels::new(),
             block: Block::default(),
-            walks: Vec::new(),
-            bases: Vec::new(),
+            routes: Vec::new(),
             running: Vec::new(),
             last: Vec::new(),
             copies: [Vec::new(), Vec::new()],
@@ -112,23 +111,39 @@ impl<'m> Machine<'m> {
         Machine { launch, form, worker, program, scratch, moved: false }
     }
 
-    /// The launch's own values, and what follows from them for every program.
-    ///
-    /// # Errors
-    /// If an assertion about them fails.
-    pub fn begin(&mut self) -> Result<(), Failure> {
+    /// Registers and views as arguments left them.
+    pub fn copy_bound(&mut self) {
         let bound = self.launch.bound;
         self.program.regs.clear();
         self.program.regs.extend_from_slice(&bound.regs);
         self.program.views.clear();
         self.program.views.extend_from_slice(&bound.views);
+    }
+
+    /// The launch's own values, and what follows for every program from what tensors hold now.
+    ///
+    /// # Errors
+    /// If an assertion about them fails.
+    pub fn begin(&mut self) -> Result<(), Failure> {
+        self.copy_bound();
+        if self.launch.bound.refused {
+            self.once(&self.form.binding)?;
+        }
         self.worker.block.forget();
         self.worker.last.clear();
         self.worker.last.resize(self.form.accesses, (std::ptr::null(), 0));
-        for instr in &self.form.prologue {
+        self.once(&self.form.prologue)
+    }
+
+    /// Runs what is done once, for all programs.
+    ///
+    /// # Errors
+    /// If an assertion fails.
+    pub fn once(&mut self, instrs: &[Instr]) -> Result<(), Failure> {
+        for instr in instrs {
             match instr {
                 Instr::Assert { value, message, span } => self.assert(value, message, *span)?,
-                // Nothing else in a prologue waits or fails.
+                // Nothing else there waits or fails.
                 other => self.step(other),
             }
         }

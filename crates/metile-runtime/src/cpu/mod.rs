@@ -7,6 +7,7 @@ mod pass;
 mod persistent;
 mod pool;
 mod probe;
+mod route;
 mod scalar;
 mod tile;
 mod view;

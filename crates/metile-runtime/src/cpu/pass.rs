@@ -1,9 +1,10 @@
 //! Passes: element-wise work, a chunk at a time.
 
 use super::machine::{CHUNK_BYTES, Machine, coordinate};
+use super::route::{self, Route, Walk};
 use super::view::{read_bits, write_bits};
-use super::walk::{self, Walk};
-use metile_compiler::cpu::{CHUNK, Index, Pass, Place, ReductionTarget, Source, Step};
+use super::walk;
+use metile_compiler::cpu::{Access, CHUNK, Index, Pass, Place, ReductionTarget, Source, Step};
 use metile_ir::arith;
 use metile_ir::dtype::DType;
 use metile_ir::tile::{BinaryOp, CompareOp, MAX_RANK, ReduceOp};
@@ -14,6 +15,9 @@ use std::mem::MaybeUninit;
 /// A pass under way: where it is, and where its chunks are.
 struct Here<'p> {
     pass: &'p Pass,
+    /// Where the rows of each operand lie, and the row that it is on.
+    routes: [MaybeUninit<&'p Route>; MAX_ACCESSES],
+    walks: [MaybeUninit<Walk>; MAX_ACCESSES],
     /// The position on all axes but the last.
     position: [usize; MAX_RANK],
     /// The first element of the row, and how many.
@@ -36,97 +40,138 @@ const MAX_ACCESSES: usize = 128;
 const MAX_AHEAD: usize = 1 << 24;
 
 pub(super) fn run(machine: &mut Machine<'_>, pass: &Pass) {
-    let shape = pass.shape;
-    let inner = shape.rank() - 1;
-    let side = shape.side(inner);
-    let rows = shape.elements() / side;
+    let bound = machine.launch.bound;
+    let known = &bound.routes[pass.first_access..][..pass.accesses.len()];
+    // Routes over views that the program itself made.
+    let mut own = std::mem::take(&mut machine.worker.routes);
+    if !pass.fixed {
+        own.resize_with(own.len().max(known.len()), Route::default);
+        for (n, access) in pass.accesses.iter().enumerate() {
+            if !route::is_fixed(machine.form, access) {
+                own[n].set(machine.form, pass, access, &machine.program.views);
+            }
+        }
+    }
     let chunks =
         machine.worker.chunks.grow((pass.temps as usize + pass.accesses.len()) * CHUNK_BYTES);
     let mut here = Here {
         pass,
+        routes: [const { MaybeUninit::uninit() }; MAX_ACCESSES],
+        walks: [const { MaybeUninit::uninit() }; MAX_ACCESSES],
         position: [0; MAX_RANK],
         start: 0,
-        n: CHUNK.min(side),
+        n: 0,
         chunks,
         temps: [const { MaybeUninit::uninit() }; MAX_TEMPS],
         read: [const { MaybeUninit::uninit() }; MAX_ACCESSES],
     };
-    let mut bases = std::mem::take(&mut machine.worker.bases);
-    bases.clear();
-    for access in &pass.accesses {
-        walk::bases(access, &machine.program.regs, &mut bases);
+    for (n, access) in pass.accesses.iter().enumerate() {
+        let fixed = pass.fixed || route::is_fixed(machine.form, access);
+        here.routes[n].write(if fixed { &known[n] } else { &own[n] });
     }
-    let mut running = std::mem::take(&mut machine.worker.running);
-    running.clear();
-    running.extend(pass.reductions.iter().map(|r| Running::new(r.op, r.dtype)));
-    let mut walks = std::mem::take(&mut machine.worker.walks);
-    for temp in 0..pass.temps {
-        here.temps[temp as usize].write(here.own(temp));
-    }
-    for step in &pass.setup {
-        here.step(machine, step, &[], &mut running);
-    }
-    for _ in 0..rows {
-        walks.clear();
-        let mut at = 0;
-        for access in &pass.accesses {
-            let axes = match &access.place {
-                Place::Tensor { index, .. } => index.len(),
-                Place::Slot { .. } => 0,
-            };
-            let own = &bases[at..at + axes];
-            walks.push(walk::along_row(machine, access, &shape, &here.position, own));
-            at += axes;
+    here.rows(machine);
+    machine.worker.routes = own;
+}
+
+impl<'p> Here<'p> {
+    fn rows(&mut self, machine: &mut Machine<'_>) {
+        let pass = self.pass;
+        let inner = pass.shape.rank() - 1;
+        let side = pass.shape.side(inner);
+        self.n = CHUNK.min(side);
+        let mut running = std::mem::take(&mut machine.worker.running);
+        for temp in 0..pass.temps {
+            self.temps[temp as usize].write(self.own(temp));
         }
-        for (state, reduction) in running.iter_mut().zip(&pass.reductions) {
-            *state = Running::new(reduction.op, reduction.dtype);
+        for step in &pass.setup {
+            self.step(machine, step, &mut []);
         }
-        let (low, high) = if pass.only_stores { hull(pass, &walks) } else { (0, side) };
-        let mut start = low;
-        while start < high {
-            here.start = start;
-            here.n = CHUNK.min(high - start);
-            for &(temp, access) in &pass.homes {
-                let walk = &walks[access as usize];
-                let bytes = pass.accesses[access as usize].dtype.bytes();
-                here.temps[temp as usize].write(walk.first.wrapping_add(start * bytes));
+        loop {
+            for n in 0..pass.accesses.len() {
+                let mut walk = Walk::NONE;
+                let position = &self.position[..inner];
+                self.route(n as u16).row(
+                    &machine.program.regs,
+                    machine.scratch,
+                    position,
+                    &mut walk,
+                );
+                self.walks[n].write(walk);
             }
-            here.resolve(machine, &walks);
-            for step in &pass.steps {
-                here.step(machine, step, &walks, &mut running);
+            running.clear();
+            running.extend(pass.reductions.iter().map(|r| Running::new(r.op, r.dtype)));
+            let (low, high) = if pass.only_stores { self.hull() } else { (0, side) };
+            let mut start = low;
+            while start < high {
+                self.start = start;
+                self.n = CHUNK.min(high - start);
+                self.place_homes();
+                self.resolve(machine);
+                for step in &pass.steps {
+                    self.step(machine, step, &mut running);
+                }
+                start += self.n;
             }
-            start += here.n;
-        }
-        here.finish_row(machine, &running);
-        // The next position, as an odometer counts.
-        for axis in (0..inner).rev() {
-            here.position[axis] += 1;
-            if here.position[axis] < shape.side(axis) {
+            self.finish_row(machine, &running);
+            if !self.next_row() {
                 break;
             }
-            here.position[axis] = 0;
         }
+        machine.worker.running = running;
     }
-    machine.worker.bases = bases;
-    machine.worker.running = running;
-    machine.worker.walks = walks;
-}
 
-/// The stretch of a row that any store writes to.
-fn hull(pass: &Pass, walks: &[Walk]) -> (usize, usize) {
-    let mut hull = (usize::MAX, 0);
-    for step in &pass.steps {
-        if let Step::Store { access, .. } = step {
-            let walk = &walks[*access as usize];
-            if walk.low < walk.high {
-                hull = (hull.0.min(walk.low), hull.1.max(walk.high));
+    /// Goes to the next position, as an odometer counts; false after the last.
+    fn next_row(&mut self) -> bool {
+        let inner = self.pass.shape.rank() - 1;
+        for axis in (0..inner).rev() {
+            self.position[axis] += 1;
+            if self.position[axis] < self.pass.shape.side(axis) {
+                return true;
+            }
+            self.position[axis] = 0;
+        }
+        false
+    }
+
+    /// The stretch of the row that any store writes to.
+    fn hull(&self) -> (usize, usize) {
+        let mut hull = (usize::MAX, 0);
+        for step in &self.pass.steps {
+            if let Step::Store { access, .. } = step {
+                let walk = self.walk(*access);
+                if walk.low < walk.high {
+                    hull = (hull.0.min(walk.low), hull.1.max(walk.high));
+                }
             }
         }
+        if hull.0 > hull.1 { (0, 0) } else { hull }
     }
-    if hull.0 > hull.1 { (0, 0) } else { hull }
-}
 
-impl Here<'_> {
+    /// Chunks that are made where they are kept go there.
+    fn place_homes(&mut self) {
+        for &(temp, access) in &self.pass.homes {
+            let (operand, route, walk) = self.operand_at(access);
+            let place = walk::in_place(operand, route, walk, (self.start, self.n));
+            let place = place.filter(|_| !route.stream).unwrap_or_else(|| self.own(temp));
+            self.temps[temp as usize].write(place);
+        }
+    }
+
+    fn route(&self, access: u16) -> &'p Route {
+        // SAFETY: every operand of the pass was given its route when the pass began.
+        unsafe { self.routes[access as usize].assume_init() }
+    }
+    fn walk(&self, access: u16) -> &Walk {
+        // SAFETY: every operand of the pass was given its walk when the row began.
+        unsafe { self.walks[access as usize].assume_init_ref() }
+    }
+    fn operand_at(&self, access: u16) -> (&'p Access, &'p Route, &Walk) {
+        (&self.pass.accesses[access as usize], self.route(access), self.walk(access))
+    }
+    fn outer(&self) -> usize {
+        self.pass.shape.rank() - 1
+    }
+
     /// The memory that is set aside for a chunk.
     fn own(&self, temp: u16) -> *mut u8 {
         self.chunks.wrapping_add(temp as usize * CHUNK_BYTES)
@@ -143,25 +188,26 @@ impl Here<'_> {
 
     /// Finds the operands that are read in place. Where there is time, asks for what the next row will
     /// read: as far on as this row is from the last one.
-    fn resolve(&mut self, machine: &mut Machine<'_>, walks: &[Walk]) {
+    fn resolve(&mut self, machine: &mut Machine<'_>) {
         let ahead = self.pass.heavy || self.pass.only_stores;
         for &access in &self.pass.reads {
-            let at = access as usize;
-            let copy = self.copy(access);
-            if ahead && matches!(self.pass.accesses[at].place, Place::Tensor { .. }) {
-                self.fetch_ahead(machine, at, &walks[at]);
+            let operand = self.operand_at(access);
+            if ahead && matches!(operand.0.place, Place::Tensor { .. }) {
+                self.fetch_ahead(machine, access);
             }
-            let (operand, walk) = (&self.pass.accesses[at], &walks[at]);
-            self.read[at].write(walk::read(machine, operand, walk, self.start, self.n, copy));
+            let (position, copy) = (&self.position[..self.outer()], self.copy(access));
+            let found = walk::read(machine, operand, position, (self.start, self.n), copy);
+            self.read[access as usize].write(found);
         }
     }
 
-    fn fetch_ahead(&self, machine: &mut Machine<'_>, at: usize, walk: &Walk) {
-        let bytes = self.pass.accesses[at].dtype.bytes();
-        if walk.step != bytes as isize {
+    fn fetch_ahead(&self, machine: &mut Machine<'_>, access: u16) {
+        let (operand, route, walk) = self.operand_at(access);
+        let bytes = operand.dtype.bytes();
+        if route.step() != bytes as isize {
             return;
         }
-        let last = &mut machine.worker.last[self.pass.first_access + at];
+        let last = &mut machine.worker.last[self.pass.first_access + access as usize];
         let first = walk.first.cast_const();
         // The chunks of a row in turn: the distance is known once the second row begins.
         if self.start <= walk.low {
@@ -196,13 +242,7 @@ impl Here<'_> {
         }
     }
 
-    fn step(
-        &mut self,
-        machine: &mut Machine<'_>,
-        step: &Step,
-        walks: &[Walk],
-        running: &mut [Running],
-    ) {
+    fn step(&mut self, machine: &mut Machine<'_>, step: &Step, running: &mut [Running]) {
         let (level, n) = (machine.worker.level, self.n);
         // SAFETY: chunks hold any `n` elements and are made before they are read; the compiler gives no
         // step a result that overlaps what it reads.
@@ -212,12 +252,11 @@ impl Here<'_> {
                     simd::fill(dtype.bytes(), machine.reg(reg), self.temp(to), CHUNK);
                 }
                 Step::Load { access, to } => {
-                    let (operand, walk) =
-                        (&self.pass.accesses[access as usize], &walks[access as usize]);
-                    let to = self.temp(to);
-                    let from = walk::read(machine, operand, walk, self.start, n, to);
+                    let (operand, to) = (self.operand_at(access), self.temp(to));
+                    let position = &self.position[..self.outer()];
+                    let from = walk::read(machine, operand, position, (self.start, n), to);
                     if from != to.cast_const() {
-                        simd::copy(operand.read_dtype().bytes(), from, to, n);
+                        simd::copy(operand.0.read_dtype().bytes(), from, to, n);
                     }
                 }
                 Step::Index { ref index, to } => {
@@ -269,13 +308,8 @@ impl Here<'_> {
                 Step::Gather { .. } => self.gather(machine, step),
                 Step::Scatter { .. } => self.scatter(machine, step),
                 Step::Store { access, value } => {
-                    let (operand, walk) =
-                        (&self.pass.accesses[access as usize], &walks[access as usize]);
-                    let stream = match operand.place {
-                        Place::Tensor { view, .. } => machine.program.views[view as usize].stream,
-                        Place::Slot { .. } => false,
-                    };
-                    walk::write(machine, operand, walk, self.start, n, self.pointer(value), stream);
+                    let operand = self.operand_at(access);
+                    walk::write(machine, operand, (self.start, n), self.pointer(value));
                 }
                 Step::Reduce { reduction, value } => {
                     let along_row =
@@ -306,36 +340,79 @@ impl Here<'_> {
     fn select_index(&mut self, machine: &Machine<'_>, step: &Step) {
         let Step::SelectIndex { dtype, op, ref x, ref y, a, b, to } = *step else { return };
         let (x, y) = (self.index(machine, x), self.index(machine, y));
-        let (n, bytes, out) = (self.n, dtype.bytes(), self.temp(to));
-        let (a, b) = (self.pointer(a), self.pointer(b));
+        let (n, out) = (self.n, self.temp(to));
         let kept = self.pass.homes.iter().any(|(temp, _)| *temp == to);
         let own = if kept { out } else { self.own(to) };
-        match cut(op, x, y, n) {
-            Some((head, at)) if at == n && !kept => {
-                // Read-only from here on, so it may be what others read as well.
-                let found = if head { a } else { b };
-                self.temps[to as usize].write(found.cast_mut());
-            }
-            Some((head, at)) => {
-                self.temps[to as usize].write(own);
-                let (first, second) = if head { (a, b) } else { (b, a) };
-                // SAFETY: chunks hold any `n` elements; `own` is nobody else's.
-                unsafe {
-                    simd::copy(bytes, first, own, at);
-                    let skip = at * bytes;
-                    simd::copy(bytes, second.wrapping_add(skip), own.wrapping_add(skip), n - at);
+        let cut = cut(op, x, y, n);
+        if let Some((head, at)) = cut
+            && at == n
+            && !kept
+            && let found @ (Source::Temp(_) | Source::Access(_)) = if head { a } else { b }
+        {
+            // Read-only from here on, so it may be what others read as well.
+            self.temps[to as usize].write(self.pointer(found).cast_mut());
+            return;
+        }
+        self.temps[to as usize].write(own);
+        let Some((head, at)) = cut else {
+            return self.select_often(machine, dtype, (op, x, y), [a, b], own);
+        };
+        let (first, second) = if head { (a, b) } else { (b, a) };
+        self.part(machine, dtype, first, own, 0..at);
+        self.part(machine, dtype, second, own, at..n);
+    }
+
+    /// Elements `range` of a chunk or a scalar, at their place in the chunk `to`.
+    fn part(
+        &self,
+        machine: &Machine<'_>,
+        dtype: DType,
+        from: Source,
+        to: *mut u8,
+        range: std::ops::Range<usize>,
+    ) {
+        let bytes = dtype.bytes();
+        let (skip, n) = (range.start * bytes, range.len());
+        // SAFETY: chunks hold the elements; `to` is nobody else's.
+        unsafe {
+            match from {
+                Source::Reg(reg) => simd::fill(bytes, machine.reg(reg), to.wrapping_add(skip), n),
+                other => {
+                    let from = self.pointer(other).wrapping_add(skip);
+                    simd::copy(bytes, from, to.wrapping_add(skip), n);
                 }
             }
-            None => {
-                self.temps[to as usize].write(own);
-                let mut mask = [const { MaybeUninit::<u8>::uninit() }; CHUNK];
-                let mask: *mut u8 = mask.as_mut_ptr().cast();
-                // SAFETY: as above; the mask holds a chunk.
-                unsafe {
-                    compare_indices(op, x, y, mask, n);
-                    simd::select(machine.worker.level, bytes, mask, a, b, own, n);
+        }
+    }
+
+    /// A choice by position that changes more than once in the chunk.
+    fn select_often(
+        &self,
+        machine: &Machine<'_>,
+        dtype: DType,
+        (op, x, y): (CompareOp, (i64, i64), (i64, i64)),
+        operands: [Source; 2],
+        to: *mut u8,
+    ) {
+        let mut mask = [const { MaybeUninit::<u8>::uninit() }; CHUNK];
+        let mut filled = [const { [const { MaybeUninit::<u64>::uninit() }; CHUNK] }; 2];
+        let (mask, n): (*mut u8, usize) = (mask.as_mut_ptr().cast(), self.n);
+        let mut pointers = [std::ptr::null(); 2];
+        for ((pointer, source), filled) in pointers.iter_mut().zip(operands).zip(&mut filled) {
+            *pointer = match source {
+                Source::Reg(_) => {
+                    let filled = filled.as_mut_ptr().cast();
+                    self.part(machine, dtype, source, filled, 0..n);
+                    filled.cast_const()
                 }
-            }
+                other => self.pointer(other),
+            };
+        }
+        // SAFETY: chunks, the mask and what is filled hold any `n` elements.
+        unsafe {
+            compare_indices(op, x, y, mask, n);
+            let [a, b] = pointers;
+            simd::select(machine.worker.level, dtype.bytes(), mask, a, b, to, n);
         }
     }
 

@@ -3,6 +3,7 @@
 
 use super::Chain;
 use super::Second;
+use crate::elementwise::math;
 use metile_ir::tile::{BinaryOp, ReduceOp};
 use std::arch::x86_64::*;
 
@@ -12,11 +13,15 @@ type V = __m256;
 const WIDE: usize = 4;
 const LANES: usize = 8;
 
+/// Vectors that go through a step together: independent instructions side by side, since the processor
+/// does not look far enough ahead to find them in the next vector.
+type Group<const N: usize> = [V; N];
+
 trait First {
     unsafe fn apply(a: V, b: V) -> V;
 }
 trait Then {
-    unsafe fn apply(x: V, c: V) -> V;
+    unsafe fn apply<const N: usize>(x: Group<N>, c: Group<N>) -> Group<N>;
 }
 trait Reduce {
     const START: f32;
@@ -25,10 +30,10 @@ trait Reduce {
     const LOSES_NAN: bool;
 }
 
-macro_rules! steps {
-    ($trait:ident: $($name:ident |$a:ident, $b:ident| $value:expr;)*) => {$(
+macro_rules! first_steps {
+    ($($name:ident |$a:ident, $b:ident| $value:expr;)*) => {$(
         struct $name;
-        impl $trait for $name {
+        impl First for $name {
             #[inline(always)]
             unsafe fn apply($a: V, $b: V) -> V {
                 // SAFETY: only called where AVX2 and FMA are.
@@ -38,19 +43,45 @@ macro_rules! steps {
         }
     )*};
 }
-steps! { First:
+first_steps! {
     AddFirst |a, b| _mm256_add_ps(a, b);
     SubFirst |a, b| _mm256_sub_ps(a, b);
     MulFirst |a, b| _mm256_mul_ps(a, b);
     DivFirst |a, b| _mm256_div_ps(a, b);
     OnlyA |a, _b| a;
 }
-steps! { Then:
+
+macro_rules! second_steps {
+    ($($name:ident |$x:ident, $c:ident| $value:expr;)*) => {$(
+        struct $name;
+        impl Then for $name {
+            #[inline(always)]
+            unsafe fn apply<const N: usize>(mut group: Group<N>, c: Group<N>) -> Group<N> {
+                for n in 0..N {
+                    let ($x, $c) = (group[n], c[n]);
+                    // SAFETY: only called where AVX2 and FMA are.
+                    #[allow(unused_unsafe)]
+                    { group[n] = unsafe { $value } };
+                }
+                group
+            }
+        }
+    )*};
+}
+second_steps! {
     Nothing |x, _c| x;
-    ThenExp |x, _c| exp(x);
     ThenSquare |x, _c| _mm256_mul_ps(x, x);
     ThenMul |x, c| _mm256_mul_ps(x, c);
     ThenAdd |x, c| _mm256_add_ps(x, c);
+}
+
+struct ThenExp;
+impl Then for ThenExp {
+    #[inline(always)]
+    unsafe fn apply<const N: usize>(x: Group<N>, _: Group<N>) -> Group<N> {
+        // SAFETY: only called where AVX2 and FMA are.
+        unsafe { exp(x) }
+    }
 }
 
 struct NoReduce;
@@ -93,32 +124,111 @@ impl Reduce for Min {
     }
 }
 
-/// e^x, as [`math::exp`](crate::elementwise::math::exp) computes it.
+/// Keeps the compiler from moving work on one vector of a group ahead of that on the others: it would
+/// put the steps of each vector in a row, where each waits for the one before.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn together<const N: usize>(x: &mut Group<N>) {
+    if let [a, b, c, d] = x.as_mut_slice() {
+        // SAFETY: no instruction at all.
+        unsafe {
+            std::arch::asm!(
+                "/* {0} {1} {2} {3} */",
+                inout(ymm_reg) * a,
+                inout(ymm_reg) * b,
+                inout(ymm_reg) * c,
+                inout(ymm_reg) * d,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+    }
+}
+
+/// e^x, bit for bit as [`math::exp`] computes it.
 #[inline(always)]
-unsafe fn exp(x: V) -> V {
+unsafe fn exp<const N: usize>(x: Group<N>) -> Group<N> {
     // SAFETY: only called where AVX2 and FMA are.
     unsafe {
-        let all = |v: f32| _mm256_set1_ps(v);
-        // The second operand comes through where it is NaN.
-        let x = _mm256_min_ps(all(90.0), _mm256_max_ps(all(-105.0), x));
-        let magic = all(12_582_912.0);
-        let shifted = _mm256_add_ps(_mm256_mul_ps(x, all(std::f32::consts::LOG2_E)), magic);
-        let n = _mm256_sub_ps(shifted, magic);
-        let r = _mm256_fmadd_ps(n, all(-0.693_359_4), x);
-        let r = _mm256_fmadd_ps(n, all(2.121_944_4e-4), r);
-        let mut p = all(1.987_569_1e-4);
-        for c in [1.398_199_9e-3, 8.333_452e-3, 4.166_579_6e-2, 1.666_666_5e-1, 0.5] {
-            p = _mm256_fmadd_ps(p, r, all(c));
+        // Up to here the result is neither infinite nor subnormal. As integers NaNs are above.
+        let most = _mm256_set1_epi32(87.0f32.to_bits() as i32);
+        let sign = _mm256_set1_epi32(i32::MIN);
+        let mut largest = _mm256_setzero_si256();
+        for v in x {
+            let magnitude = _mm256_andnot_si256(sign, _mm256_castps_si256(v));
+            largest = _mm256_max_epu32(largest, magnitude);
         }
-        let e = _mm256_add_ps(_mm256_fmadd_ps(_mm256_mul_ps(p, r), r, r), all(1.0));
-        let whole = _mm256_sub_epi32(_mm256_castps_si256(shifted), _mm256_castps_si256(magic));
+        let beyond = _mm256_cmpgt_epi32(largest, most);
+        if _mm256_testz_si256(beyond, beyond) == 0 {
+            let mut out = x;
+            for n in 0..N {
+                out[n] = exp_anywhere(x[n]);
+            }
+            return out;
+        }
+        let (e, shifted) = exp_unscaled(x);
+        let mut out = e;
+        for n in 0..N {
+            // The low bits of `shifted` are the power; those above them leave by the shift.
+            let power = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted[n]));
+            let scaled = _mm256_add_epi32(_mm256_castps_si256(e[n]), power);
+            out[n] = _mm256_castsi256_ps(scaled);
+        }
+        out
+    }
+}
+
+/// e^r and `n + MAGIC` with x = r + n · ln 2.
+#[inline(always)]
+unsafe fn exp_unscaled<const N: usize>(x: Group<N>) -> (Group<N>, Group<N>) {
+    // SAFETY: only called where AVX2 and FMA are.
+    unsafe {
+        let magic = _mm256_set1_ps(math::MAGIC);
+        let log2_e = _mm256_set1_ps(std::f32::consts::LOG2_E);
+        let (high, low) = (_mm256_set1_ps(-math::LN_2[0]), _mm256_set1_ps(-math::LN_2[1]));
+        let mut shifted = x;
+        for v in &mut shifted {
+            *v = _mm256_fmadd_ps(*v, log2_e, magic);
+        }
+        together(&mut shifted);
+        let mut r = x;
+        for part in [high, low] {
+            for n in 0..N {
+                r[n] = _mm256_fmadd_ps(_mm256_sub_ps(shifted[n], magic), part, r[n]);
+            }
+            together(&mut r);
+        }
+        let mut p = [_mm256_set1_ps(math::EXP[4]); N];
+        for c in [math::EXP[3], math::EXP[2], math::EXP[1], math::EXP[0], 1.0, 1.0] {
+            let c = _mm256_set1_ps(c);
+            for n in 0..N {
+                p[n] = _mm256_fmadd_ps(p[n], r[n], c);
+            }
+            together(&mut p);
+        }
+        (p, shifted)
+    }
+}
+
+/// [`exp`] where results may be subnormal, 0, infinite or NaN.
+#[target_feature(enable = "avx2,fma")]
+#[cold]
+unsafe fn exp_anywhere(x: V) -> V {
+    // SAFETY: only called where AVX2 and FMA are.
+    unsafe {
+        let (low, high) = (_mm256_set1_ps(-105.0), _mm256_set1_ps(90.0));
+        // The second operand comes through where it is NaN.
+        let x = _mm256_min_ps(high, _mm256_max_ps(low, x));
+        let ([mut e], [shifted]) = exp_unscaled([x]);
+        let magic = _mm256_set1_epi32(math::MAGIC.to_bits() as i32);
+        let bias = _mm256_set1_epi32(127);
+        let whole = _mm256_sub_epi32(_mm256_castps_si256(shifted), magic);
         let half = _mm256_srai_epi32::<1>(whole);
-        let power = |n| {
-            let biased = _mm256_add_epi32(n, _mm256_set1_epi32(127));
-            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased))
-        };
-        let scaled = _mm256_mul_ps(e, power(half));
-        _mm256_mul_ps(scaled, power(_mm256_sub_epi32(whole, half)))
+        // In two steps, so that neither power is out of range.
+        for part in [half, _mm256_sub_epi32(whole, half)] {
+            let power = _mm256_slli_epi32::<23>(_mm256_add_epi32(part, bias));
+            e = _mm256_mul_ps(e, _mm256_castsi256_ps(power));
+        }
+        e
     }
 }
 
@@ -179,15 +289,22 @@ unsafe fn go<
         let mut unordered = [_mm256_setzero_ps(); WIDE];
         let mut i = 0;
         while i + WIDE * LANES <= n {
+            let (mut x, mut cs) = (totals, totals);
             for u in 0..WIDE {
                 let at = i + u * LANES;
-                let y = S::apply(F::apply(a.at::<false>(at), b.at::<ONE_B>(at)), c.at::<ONE_C>(at));
+                x[u] = F::apply(a.at::<false>(at), b.at::<ONE_B>(at));
+                cs[u] = c.at::<ONE_C>(at);
+            }
+            let y = S::apply(x, cs);
+            for u in 0..WIDE {
                 if KEEP {
-                    _mm256_storeu_ps(out.add(at), y);
+                    _mm256_storeu_ps(out.add(i + u * LANES), y[u]);
                 }
-                totals[u] = R::apply(totals[u], y);
-                if R::LOSES_NAN {
-                    unordered[u] = _mm256_or_ps(unordered[u], _mm256_cmp_ps::<_CMP_UNORD_Q>(y, y));
+                totals[u] = R::apply(totals[u], y[u]);
+                if R::LOSES_NAN && u % 2 == 1 {
+                    // Of two vectors at once: unordered if either element is NaN.
+                    let nan = _mm256_cmp_ps::<_CMP_UNORD_Q>(y[u - 1], y[u]);
+                    unordered[u] = _mm256_or_ps(unordered[u], nan);
                 }
             }
             i += WIDE * LANES;
@@ -195,10 +312,8 @@ unsafe fn go<
         let mut u = 0;
         while i < n {
             let left = mask((n - i).min(LANES));
-            let y = S::apply(
-                F::apply(a.last::<false>(i, left), b.last::<ONE_B>(i, left)),
-                c.last::<ONE_C>(i, left),
-            );
+            let x = F::apply(a.last::<false>(i, left), b.last::<ONE_B>(i, left));
+            let [y] = S::apply([x], [c.last::<ONE_C>(i, left)]);
             if KEEP {
                 _mm256_maskstore_ps(out.add(i), left, y);
             }

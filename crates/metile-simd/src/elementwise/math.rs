@@ -14,12 +14,13 @@ fn mul_add64<const FUSED: bool>(a: f64, b: f64, c: f64) -> f64 {
     if FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
-/// The nearest integer as a float and as an integer, for values far below 2^22. Of a NaN: NaN, and
-/// any integer.
+/// 1.5 · 2^23: added to a value far below 2^22, it leaves the nearest integer in the low bits.
+pub(crate) const MAGIC: f32 = 12_582_912.0;
+
+/// The nearest integer as a float and as an integer, of `shifted`, which is a value far below 2^22 plus
+/// [`MAGIC`]. Of a NaN: NaN, and any integer.
 #[inline(always)]
-fn nearest(x: f32) -> (f32, i32) {
-    const MAGIC: f32 = 12_582_912.0; // 1.5 · 2^23
-    let shifted = x + MAGIC;
+fn nearest(shifted: f32) -> (f32, i32) {
     let whole = (shifted.to_bits() as i32).wrapping_sub(MAGIC.to_bits() as i32);
     (shifted - MAGIC, whole)
 }
@@ -37,30 +38,35 @@ fn scale(x: f32, n: i32) -> f32 {
     x * power(half) * power(n.wrapping_sub(half))
 }
 
+/// ln 2 in two parts, the first with few bits so that its product with a small integer is exact.
+pub(crate) const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
+
+/// e^r = 1 + r + r² · p(r) for |r| ≤ ln 2 / 2: the coefficients of p, from the constant on. Fitted for the
+/// smallest relative error of e^r there, 3.1e-9.
+pub(crate) const EXP: [f32; 5] =
+    [0.499_999_94, 0.166_665_21, 0.041_668_39, 0.008_368_745, 0.001_381_453_9];
+
 /// e^x; at most 1.5 units.
 #[inline(always)]
 pub fn exp<const FUSED: bool>(x: f32) -> f32 {
     // Beyond these the result is 0 or infinity anyway; NaN passes through.
     let x = if x < -105.0 { -105.0 } else { x };
     let x = if x > 90.0 { 90.0 } else { x };
-    let (n, whole) = nearest(x * std::f32::consts::LOG2_E);
-    // ln 2 in two parts, the first with few bits so that its product with n is exact.
-    let r = mul_add::<FUSED>(n, -0.693_359_4, x);
-    let r = mul_add::<FUSED>(n, 2.121_944_4e-4, r);
+    let (n, whole) = nearest(mul_add::<FUSED>(x, std::f32::consts::LOG2_E, MAGIC));
+    let r = mul_add::<FUSED>(n, -LN_2[0], x);
+    let r = mul_add::<FUSED>(n, -LN_2[1], r);
     scale(exp_near_zero::<FUSED>(r), whole)
 }
 
-/// e^r for |r| ≤ ln 2 / 2: Taylor's polynomial, its last coefficients adjusted for the interval
-/// (Cephes' `expf`).
+/// e^r for |r| ≤ ln 2 / 2.
 #[inline(always)]
 fn exp_near_zero<const FUSED: bool>(r: f32) -> f32 {
-    let mut p = 1.987_569_1e-4;
-    p = mul_add::<FUSED>(p, r, 1.398_199_9e-3);
-    p = mul_add::<FUSED>(p, r, 8.333_452e-3);
-    p = mul_add::<FUSED>(p, r, 4.166_579_6e-2);
-    p = mul_add::<FUSED>(p, r, 1.666_666_5e-1);
-    p = mul_add::<FUSED>(p, r, 0.5);
-    mul_add::<FUSED>(p * r, r, r) + 1.0
+    let mut p = EXP[4];
+    for n in (0..4).rev() {
+        p = mul_add::<FUSED>(p, r, EXP[n]);
+    }
+    p = mul_add::<FUSED>(p, r, 1.0);
+    mul_add::<FUSED>(p, r, 1.0)
 }
 
 /// 2^x; at most 1.5 units.
@@ -68,7 +74,7 @@ fn exp_near_zero<const FUSED: bool>(r: f32) -> f32 {
 pub fn exp2<const FUSED: bool>(x: f32) -> f32 {
     let x = if x < -151.0 { -151.0 } else { x };
     let x = if x > 129.0 { 129.0 } else { x };
-    let (n, whole) = nearest(x);
+    let (n, whole) = nearest(x + MAGIC);
     scale(exp_near_zero::<FUSED>((x - n) * std::f32::consts::LN_2), whole)
 }
 

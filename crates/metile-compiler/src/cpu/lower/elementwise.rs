@@ -146,7 +146,7 @@ impl Lowering<'_> {
             OpKind::Select => {
                 let dtype = self.dtype(result);
                 if let Val::Mask(op, x, y) = self.val(operands[0]) {
-                    let (a, b) = (self.chunk(operands[1]), self.chunk(operands[2]));
+                    let (a, b) = (self.source(operands[1]), self.source(operands[2]));
                     return self.make(result, |to| Step::SelectIndex { dtype, op, x, y, a, b, to });
                 }
                 let c = self.chunk(operands[0]);

@@ -129,12 +129,10 @@ fn feed(pass: &mut Pass, n: usize, gone: &mut [bool]) {
     gone[taker] = true;
 }
 
-/// A chunk that is stored to a slot which the pass does not touch otherwise is made there.
-pub(super) fn homes(pass: &mut Pass) {
-    let in_row = |place: &Place| match place {
-        Place::Slot { slot, strides, .. } => (strides[pass.shape.rank() - 1] == 1).then_some(*slot),
-        Place::Tensor { .. } => None,
-    };
+/// A chunk that is stored to a slot which the pass does not touch otherwise is made there, and one that is
+/// stored to a tensor which it does not touch otherwise (`alone`, for each operand) where that works out.
+pub(super) fn homes(pass: &mut Pass, alone: &[bool]) {
+    let inner = pass.shape.rank() - 1;
     let mut homes: Vec<(Temp, u16)> = Vec::new();
     let mut setup = Vec::new();
     for step in &mut pass.setup {
@@ -142,19 +140,34 @@ pub(super) fn homes(pass: &mut Pass) {
     }
     for step in &pass.steps {
         let Step::Store { access, value: Source::Temp(temp) } = *step else { continue };
-        let Some(slot) = in_row(&pass.accesses[access as usize].place) else { continue };
-        let touched = pass.accesses.iter().enumerate().any(|(n, other)| {
-            n != access as usize && matches!(other.place, Place::Slot { slot: s, .. } if s == slot)
-        }) || reduced_into(pass, slot);
+        let fits = match pass.accesses[access as usize].place {
+            Place::Slot { slot, strides, .. } => {
+                strides[inner] == 1 && only_here(pass, slot, access)
+            }
+            Place::Tensor { .. } => alone[access as usize],
+        };
         let taken = homes.iter().any(|(t, a)| *t == temp || *a == access) || setup.contains(&temp);
-        if !touched && !taken {
+        if fits && !taken {
             homes.push((temp, access));
         }
     }
-    pass.steps.retain(|step| {
-        !matches!(step, Step::Store { access, value: Source::Temp(temp) } if homes.contains(&(*temp, *access)))
+    // A tensor's chunk may yet have to be moved.
+    let done = |access: u16| matches!(pass.accesses[access as usize].place, Place::Slot { .. });
+    pass.steps.retain(|step| match *step {
+        Step::Store { access, value: Source::Temp(temp) } => {
+            !(done(access) && homes.contains(&(temp, access)))
+        }
+        _ => true,
     });
     pass.homes = homes;
+}
+
+/// Whether nothing but operand `access` touches the slot.
+fn only_here(pass: &Pass, slot: SlotId, access: u16) -> bool {
+    let elsewhere = pass.accesses.iter().enumerate().any(|(n, other)| {
+        n != access as usize && matches!(other.place, Place::Slot { slot: s, .. } if s == slot)
+    });
+    !elsewhere && !reduced_into(pass, slot)
 }
 
 fn reduced_into(pass: &Pass, slot: SlotId) -> bool {

@@ -6,6 +6,7 @@ mod elementwise;
 mod fuse;
 mod memory;
 mod pass;
+mod prologue;
 mod rearrange;
 mod reduce;
 mod sync;
@@ -173,11 +174,21 @@ impl Lowering<'_> {
         parameters
     }
 
-    fn finish(self, parameters: Vec<Parameter>) -> Form {
+    fn finish(mut self, parameters: Vec<Parameter>) -> Form {
         let (slots, scratch_bytes) = layout::place(&self.code, &self.loops, &self.slot_bytes);
         let mut constants: Vec<(Reg, u64)> =
             self.constants.iter().map(|(&(_, bits), &reg)| (reg, bits)).collect();
         constants.sort_unstable();
+        let (binding, prologue) = prologue::split(self.prologue, self.regs, self.views.len());
+        let fixed_views = prologue::fixed_views([&prologue, &self.code], self.views.len());
+        for instr in &mut self.code {
+            if let Instr::Pass(pass) = instr {
+                pass.fixed = pass.accesses.iter().all(|access| match access.place {
+                    Place::Tensor { view, .. } => fixed_views[view as usize],
+                    Place::Slot { .. } => true,
+                });
+            }
+        }
         Form {
             name: self.kernel.name.clone(),
             parameters,
@@ -185,7 +196,9 @@ impl Lowering<'_> {
             regs: self.regs,
             views: self.views,
             lists: self.lists,
-            prologue: self.prologue,
+            fixed_views,
+            binding,
+            prologue,
             code: self.code,
             slots,
             scratch_bytes,

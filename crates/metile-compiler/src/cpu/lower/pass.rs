@@ -39,6 +39,7 @@ impl Open {
                 first_access: 0,
                 homes: Vec::new(),
                 reads: Vec::new(),
+                fixed: false,
                 only_stores: false,
                 heavy: false,
             },
@@ -68,6 +69,19 @@ impl Open {
         }
         accesses.push(access);
         accesses.len() as u16 - 1
+    }
+
+    /// For each operand, whether it is the only one of its tensor, and written.
+    fn written_alone(&self, roots: &[usize]) -> Vec<bool> {
+        let count = |list: &[(usize, Place)], root| list.iter().filter(|(r, _)| *r == root).count();
+        let alone = |access: &Access| match access.place {
+            Place::Tensor { view, .. } => {
+                let root = roots[view as usize];
+                count(&self.reads, root) == 0 && count(&self.writes, root) == 1
+            }
+            Place::Slot { .. } => false,
+        };
+        self.pass.accesses.iter().map(alone).collect()
     }
 
     /// A chunk in which every element is the scalar.
@@ -274,7 +288,8 @@ impl Lowering<'_> {
             .any(|s| matches!(s, Step::Store { .. } | Step::Scatter { .. } | Step::Reduce { .. }))
         {
             fuse::chains(&mut open.pass);
-            fuse::homes(&mut open.pass);
+            let alone = open.written_alone(&self.roots);
+            fuse::homes(&mut open.pass, &alone);
             reuse_temps(&mut open.pass);
             summarize(&mut open.pass);
             open.pass.first_access = self.accesses;
@@ -394,7 +409,11 @@ fn summarize(pass: &mut Pass) {
         _ => false,
     };
     let fed = |step: &Step| matches!(step, Step::Chain { reduction: Some(_), .. });
-    let only_stores = pass.homes.is_empty() && !pass.steps.iter().any(|s| elsewhere(s) || fed(s));
+    let in_slot = |(_, access): &(Temp, u16)| {
+        matches!(pass.accesses[*access as usize].place, Place::Slot { .. })
+    };
+    let only_stores =
+        !pass.homes.iter().any(in_slot) && !pass.steps.iter().any(|s| elsewhere(s) || fed(s));
     pass.reads = reads;
     pass.only_stores = only_stores;
 }

@@ -1,0 +1,258 @@
+//! Operands in memory with strides and extents put in: where a row of one lies, as sums over the
+//! program's registers. Made once when arguments are bound, where the tensor is known by then.
+
+use super::view::View;
+use super::walk::within;
+use metile_compiler::cpu::{Access, Form, Index, Linear, Pass, Place, Reg};
+use metile_ir::dtype::{DType, Format};
+use metile_ir::tile::MAX_RANK;
+
+/// A wrapping sum of registers, each times a constant, and a constant.
+#[derive(Debug, Default)]
+pub(super) struct Sum {
+    constant: i64,
+    terms: Vec<(Reg, i64)>,
+}
+
+impl Sum {
+    fn clear(&mut self) {
+        self.constant = 0;
+        self.terms.clear();
+    }
+
+    fn add(&mut self, linear: &Linear, factor: i64) {
+        self.constant = self.constant.wrapping_add(linear.constant.wrapping_mul(factor));
+        for &(reg, by) in &linear.terms {
+            let by = by.wrapping_mul(factor);
+            match self.terms.iter_mut().find(|term| term.0 == reg) {
+                Some(term) => term.1 = term.1.wrapping_add(by),
+                None => self.terms.push((reg, by)),
+            }
+        }
+    }
+
+    #[inline]
+    pub fn value(&self, regs: &[u64]) -> i64 {
+        let mut sum = self.constant;
+        for &(reg, by) in &self.terms {
+            sum = sum.wrapping_add((regs[reg as usize] as i64).wrapping_mul(by));
+        }
+        sum
+    }
+}
+
+/// A number that depends on the program and on the row: what each outer axis adds, and each element
+/// along the row.
+#[derive(Debug, Default)]
+pub(super) struct Course {
+    start: Sum,
+    outer: [i64; MAX_RANK],
+    pub step: i64,
+}
+
+impl Course {
+    fn clear(&mut self) {
+        self.start.clear();
+        self.outer = [0; MAX_RANK];
+        self.step = 0;
+    }
+
+    /// Adds `factor` times an index tile whose last axis is `inner`.
+    fn add(&mut self, index: &Index, inner: usize, factor: i64) {
+        self.start.add(&index.base, factor);
+        for axis in 0..inner {
+            let by = index.steps[axis].wrapping_mul(factor);
+            self.outer[axis] = self.outer[axis].wrapping_add(by);
+        }
+        self.step = self.step.wrapping_add(index.steps[inner].wrapping_mul(factor));
+    }
+
+    /// The number at element 0 of the row at `position` on the outer axes.
+    #[inline]
+    pub fn at(&self, regs: &[u64], position: &[usize]) -> i64 {
+        let mut value = self.start.value(regs);
+        for (by, &at) in self.outer.iter().zip(position) {
+            value = value.wrapping_add(by.wrapping_mul(at as i64));
+        }
+        value
+    }
+}
+
+/// A coordinate that has to lie in `0 .. extent`.
+#[derive(Debug, Default)]
+struct Limit {
+    coordinate: Course,
+    extent: i64,
+}
+
+/// Where the rows of an operand lie.
+#[derive(Debug)]
+pub(super) struct Route {
+    /// Where bytes are counted from; `None` for the program's scratch memory.
+    base: Option<*mut u8>,
+    /// Bytes from there; for packed formats, blocks.
+    at: Course,
+    /// For packed formats: the column.
+    pub column: Course,
+    /// The elements within the tensor where no limit cuts the row.
+    high: usize,
+    limits: Vec<Limit>,
+    used: usize,
+    /// Whether elements lie side by side as they are wanted, so that a whole row is used in place.
+    pub direct: bool,
+    /// Whether what is written here should go past the caches.
+    pub stream: bool,
+}
+
+// SAFETY: a route is a place in memory; who uses it holds the storage's lock.
+unsafe impl Send for Route {}
+// SAFETY: as above.
+unsafe impl Sync for Route {}
+
+/// A row of an operand: elements `low .. high` lie in memory, from `first` on, where element 0 is or
+/// would be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Walk {
+    pub first: *mut u8,
+    pub low: usize,
+    pub high: usize,
+}
+
+impl Walk {
+    pub const NONE: Walk = Walk { first: std::ptr::null_mut(), low: 0, high: 0 };
+}
+
+impl Default for Route {
+    fn default() -> Route {
+        Route {
+            base: None,
+            at: Course::default(),
+            column: Course::default(),
+            high: 0,
+            limits: Vec::new(),
+            used: 0,
+            direct: false,
+            stream: false,
+        }
+    }
+}
+
+/// The routes of all operands of a form's passes whose tensors are known when arguments are bound;
+/// those of others are empty.
+pub(super) fn routes(form: &Form, views: &[View]) -> Vec<Route> {
+    let mut routes: Vec<Route> = Vec::new();
+    routes.resize_with(form.accesses, Route::default);
+    for instr in &form.code {
+        let metile_compiler::cpu::Instr::Pass(pass) = instr else { continue };
+        for (n, access) in pass.accesses.iter().enumerate() {
+            if is_fixed(form, access) {
+                routes[pass.first_access + n].set(form, pass, access, views);
+            }
+        }
+    }
+    routes
+}
+
+/// Whether the place of an operand's tensor is known when arguments are bound.
+pub(super) fn is_fixed(form: &Form, access: &Access) -> bool {
+    match access.place {
+        Place::Slot { .. } => true,
+        Place::Tensor { view, .. } => form.fixed_views[view as usize],
+    }
+}
+
+impl Route {
+    /// Puts in the places, strides and extents that hold now.
+    pub fn set(&mut self, form: &Form, pass: &Pass, access: &Access, views: &[View]) {
+        let inner = pass.shape.rank() - 1;
+        self.at.clear();
+        self.column.clear();
+        self.used = 0;
+        self.high = pass.shape.side(inner);
+        self.stream = false;
+        let mut packed = false;
+        match &access.place {
+            Place::Slot { slot, offset, strides } => {
+                let bytes = access.dtype.bytes() as i64;
+                self.base = None;
+                let first = form.slots[*slot as usize].0 as i64;
+                self.at.start.constant = first.wrapping_add(offset.wrapping_mul(bytes));
+                for axis in 0..inner {
+                    self.at.outer[axis] = strides[axis].wrapping_mul(bytes);
+                }
+                self.at.step = strides[inner].wrapping_mul(bytes);
+            }
+            Place::Tensor { view, format, index } => {
+                let view = &views[*view as usize];
+                self.base = Some(view.parts[0]);
+                self.stream = view.stream;
+                let (bytes, axes) = match format {
+                    Format::Plain(dtype) => (dtype.bytes() as i64, view.rank),
+                    // The last axis is counted in elements, not in blocks.
+                    Format::Packed(_) => (1, view.rank - 1),
+                };
+                packed = matches!(format, Format::Packed(_));
+                for (axis, index) in index.iter().enumerate() {
+                    if axis < axes {
+                        self.at.add(index, inner, view.strides[axis].wrapping_mul(bytes));
+                    } else {
+                        self.column.add(index, inner, 1);
+                    }
+                    self.limit(index, inner, view.shape[axis]);
+                }
+            }
+        }
+        // Any byte is a truth value in a tensor, but only 0 and 1 in a tile.
+        let as_it_is = self.base.is_none() || access.dtype != DType::Bool;
+        let side_by_side = self.at.step == access.dtype.bytes() as i64;
+        self.direct = !packed && !access.widen && as_it_is && side_by_side;
+    }
+
+    fn limit(&mut self, index: &Index, inner: usize, extent: i64) {
+        let outer = index.steps[..inner].iter().any(|&step| step != 0);
+        if let (Some(start), false) = (index.base.known(), outer) {
+            let (low, high) = within(start, index.steps[inner], extent, self.high as i64);
+            if low == 0 {
+                self.high = self.high.min(high.max(0) as usize);
+                return;
+            }
+        }
+        if self.limits.len() == self.used {
+            self.limits.push(Limit::default());
+        }
+        let limit = &mut self.limits[self.used];
+        limit.coordinate.clear();
+        limit.coordinate.add(index, inner, 1);
+        limit.extent = extent;
+        self.used += 1;
+    }
+
+    /// Bytes (blocks, for packed formats) from element to element.
+    pub fn step(&self) -> isize {
+        self.at.step as isize
+    }
+
+    /// For packed formats: the block that element 0's row begins with.
+    pub fn unit(&self, regs: &[u64], position: &[usize]) -> i64 {
+        self.at.at(regs, position)
+    }
+
+    /// The row at `position` on the outer axes, of a program whose scratch memory is `scratch`.
+    #[inline]
+    pub fn row(&self, regs: &[u64], scratch: *mut u8, position: &[usize], walk: &mut Walk) {
+        let at = self.at.at(regs, position);
+        walk.first = self.base.unwrap_or(scratch).wrapping_offset(at as isize);
+        walk.low = 0;
+        walk.high = self.high;
+        for limit in &self.limits[..self.used] {
+            let start = limit.coordinate.at(regs, position);
+            let (low, high) = match limit.coordinate.step {
+                0 if start >= 0 && start < limit.extent => continue,
+                step => within(start, step, limit.extent, self.high as i64),
+            };
+            walk.low = walk.low.max(low.max(0) as usize);
+            walk.high = walk.high.min(high.max(0) as usize);
+        }
+        walk.high = walk.high.max(walk.low);
+    }
+}
