@@ -11,7 +11,7 @@ use metile_models::decoder::{Logits, Model};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Rates of reading prompts and of decoding, at given lengths on top of given depths. The tokens are
 /// arbitrary: what they are does not matter to the time. A line per case, with the median of the runs.
@@ -31,6 +31,9 @@ pub struct Arguments {
     /// Runs of each case, after one that is not counted
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = at_least_one)]
     runs: usize,
+    /// Also print where the time of a decode step and of a prefill chunk goes, kernel by kernel
+    #[arg(long, conflicts_with = "json")]
+    kernels: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -72,6 +75,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let interrupt = Interrupt::install()?;
     let mut model = opened.load(context)?.model;
     let rows = interrupt.during(|cancelled| measure(arguments, &mut model, cancelled))?;
+    if arguments.kernels {
+        print_kernels(&mut model, 1)?;
+        let chunk = model.options().chunk.min(longest);
+        print_kernels(&mut model, chunk)?;
+    }
     if arguments.json {
         let options = model.options();
         return report::print_json(&json!({
@@ -125,6 +133,33 @@ fn measure(
         }
     }
     Ok(rows)
+}
+
+/// Where the time goes of reading `rows` tokens at once: the sums of ten times, the largest first. What a
+/// kernel takes includes the wait of the threads for each other.
+fn print_kernels(model: &mut Model, rows: usize) -> anyhow::Result<()> {
+    const TIMES: u32 = 10;
+    let ids: Vec<u32> = (0..rows).map(|n| (n * 7919 % model.config().vocabulary) as u32).collect();
+    let mut sums: Vec<(String, u32, Duration)> = Vec::new();
+    for _ in 0..TIMES {
+        model.keep(0);
+        for (kernel, time) in model.extend_timed(&ids, Logits::Last)? {
+            match sums.iter_mut().find(|sum| sum.0 == kernel) {
+                Some(sum) => *sum = (kernel, sum.1 + 1, sum.2 + time),
+                None => sums.push((kernel, 1, time)),
+            }
+        }
+    }
+    sums.sort_by_key(|sum| std::cmp::Reverse(sum.2));
+    let all: Duration = sums.iter().map(|sum| sum.2).sum();
+    let mut out = io::stdout().lock();
+    writeln!(out, "{rows} at once: {:.2} ms, of which", all.as_secs_f64() * 1e3 / f64::from(TIMES))?;
+    for (kernel, count, time) in sums {
+        let share = 100.0 * time.as_secs_f64() / all.as_secs_f64();
+        let each = time.as_secs_f64() * 1e6 / f64::from(count);
+        writeln!(out, "{share:>6.1} %{:>6} × {each:>8.1} µs  {kernel}", count / TIMES)?;
+    }
+    Ok(())
 }
 
 /// Seconds that `case` takes on top of `depth` tokens.

@@ -21,12 +21,12 @@ pub fn quantize_q8_blocks<const BLOCK: usize>(x: &Tensor<f32, 2>, out: &mut Tens
     let v = x.load((row, first + arange(BLOCK))).reshape([BLOCK / 32, 32]);
     let d = abs(v).max_along(1) / 127.0;
     let inverse = select(d == 0.0, 0.0, 1.0 / d);
-    let q = round(v * inverse.expand(1)).to::<i8>().bitcast::<u8>();
-    let bits = d.to::<f16>().bitcast::<u16>();
     let block = first / 32 * 34 + arange(BLOCK / 32) * 34;
+    let q = round(v * inverse.expand(1)).to::<i8>().bitcast::<u8>();
+    out.store((row, block.expand(1) + (arange(32) + 2).expand(0)), q);
+    let bits = d.to::<f16>().bitcast::<u16>();
     out.store((row, block), (bits & 255).to::<u8>());
     out.store((row, block + 1), (bits >> 8).to::<u8>());
-    out.store((row, block.expand(1) + (arange(32) + 2).expand(0)), q);
 }
 
 /// Q8_0 blocks of every row: see [`quantize_q8_blocks`].

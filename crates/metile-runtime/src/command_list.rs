@@ -7,6 +7,7 @@ use crate::prepared::{Dispatch, hold_all};
 use metile_lang::kernel::KernelCall;
 use metile_lang::tensor::Storage;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// A sequence of launches over fixed buffers. Each sees what those before it wrote. What changes from
 /// replay to replay (a position, a length) is read by the kernels from a device buffer.
@@ -47,7 +48,7 @@ impl CommandList {
     /// That of the first launch which fails; those after it do not run.
     pub fn replay(&self) -> Result<(), Error> {
         if let Kind::Cpu = self.device.kind() {
-            return self.replay_on_cpu();
+            return self.replay_on_cpu(None);
         }
         for dispatch in &self.dispatches {
             dispatch.launch()?;
@@ -55,13 +56,37 @@ impl CommandList {
         Ok(())
     }
 
+    /// As [`replay`](Self::replay), with the kernel of each launch and the time from the end of the one
+    /// before to its own.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn replay_timed(&self) -> Result<Vec<(&str, Duration)>, Error> {
+        let mut before = Instant::now();
+        let mut ended = Vec::with_capacity(self.dispatches.len());
+        if let Kind::Cpu = self.device.kind() {
+            self.replay_on_cpu(Some(&mut ended))?;
+        } else {
+            for dispatch in &self.dispatches {
+                dispatch.launch()?;
+                ended.push(Instant::now());
+            }
+        }
+        let mut times = Vec::with_capacity(ended.len());
+        for (dispatch, end) in self.dispatches.iter().zip(ended) {
+            times.push((dispatch.label(), end.duration_since(before)));
+            before = end;
+        }
+        Ok(times)
+    }
+
     /// One job of the pool, whose threads wait for each other between launches.
-    fn replay_on_cpu(&self) -> Result<(), Error> {
+    fn replay_on_cpu(&self, ended: Option<&mut Vec<Instant>>) -> Result<(), Error> {
         let internal = |message| Error::Internal { kernel: "command list".to_owned(), message };
         let _held = hold_all(&self.storages).map_err(internal)?;
         let bound: Vec<&cpu::Bound> = self.dispatches.iter().filter_map(Dispatch::bound).collect();
         let pool = cpu::pool().map_err(Error::Threads)?;
-        cpu::run_all(&bound, pool).map_err(|(n, failure)| self.dispatches[n].failed(failure))
+        cpu::run_all(&bound, pool, ended).map_err(|(n, failure)| self.dispatches[n].failed(failure))
     }
 
     /// Number of launches.

@@ -144,6 +144,11 @@ impl Dispatch {
         }
     }
 
+    /// The kernel, with its generic arguments.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
     /// What the CPU launches.
     pub fn bound(&self) -> Option<&cpu::Bound> {
         self.bound.as_ref()

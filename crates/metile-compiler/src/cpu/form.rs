@@ -237,6 +237,8 @@ pub struct Pass {
     pub homes: Vec<(Temp, u16)>,
     /// Operands that steps read in place, as [`Source::Access`].
     pub reads: Vec<u16>,
+    /// Rows that are handled at once, in one chunk: more than one where rows are short.
+    pub together: usize,
     /// Whether the place of every operand's tensor is known when arguments are bound.
     pub fixed: bool,
     /// Whether the steps do nothing but store to tensors, so that elements which no store takes need

@@ -24,6 +24,7 @@ use buffers::{Buffers, Cache, write_integers};
 use load::Weights;
 use metile::{CommandList, Device, Tensor};
 use std::collections::HashMap;
+use std::time::Duration;
 
 /// The widest head that the attention kernels take.
 const MOST_HEAD_DIM: usize = 256;
@@ -252,6 +253,33 @@ impl Model {
     /// # Errors
     /// If it has another size, an id is not in the vocabulary, or the context has no room for it.
     pub fn extend(&mut self, ids: &[u32], logits: Logits) -> Result<(), Error> {
+        if let Some(list) = self.prepared(ids, logits)? {
+            list.replay()?;
+        }
+        self.cached.extend_from_slice(ids);
+        Ok(())
+    }
+
+    /// As [`extend`](Self::extend), with each kernel that ran and how long it took.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn extend_timed(
+        &mut self,
+        ids: &[u32],
+        logits: Logits,
+    ) -> Result<Vec<(String, Duration)>, Error> {
+        let mut times = Vec::new();
+        if let Some(list) = self.prepared(ids, logits)? {
+            let timed = list.replay_timed()?;
+            times = timed.into_iter().map(|(kernel, time)| (kernel.to_owned(), time)).collect();
+        }
+        self.cached.extend_from_slice(ids);
+        Ok(times)
+    }
+
+    /// The list that reads `ids`, with its inputs set.
+    fn prepared(&mut self, ids: &[u32], logits: Logits) -> Result<Option<&CommandList>, Error> {
         if ids.is_empty() {
             return Err(Error::NoPrompt);
         }
@@ -276,11 +304,7 @@ impl Model {
         write_integers(&self.buffers.ids, &wide)?;
         write_integers(&self.buffers.state, &[before as i64, ids.len() as i64])?;
         write_integers(&self.buffers.last, &[ids.len() as i64 - 1])?;
-        if let Some(list) = self.lists.get(&self.list_for(ids.len(), logits)) {
-            list.replay()?;
-        }
-        self.cached.extend_from_slice(ids);
-        Ok(())
+        Ok(self.lists.get(&self.list_for(ids.len(), logits)))
     }
 
     /// The logits of the last row read, one number per token of the vocabulary. Those of

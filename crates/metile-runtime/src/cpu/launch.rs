@@ -11,6 +11,7 @@ use metile_ir::tile::{Access, Kernel};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 /// A form with its arguments and grid.
 #[derive(Debug)]
@@ -246,14 +247,20 @@ pub(crate) fn run(bound: &Bound, pool: &Pool) -> Result<interp::Outcome, Failure
     launch.outcome()
 }
 
-/// Runs launches in order, each on all threads, which wait for each other in between.
+/// Runs launches in order, each on all threads, which wait for each other in between. `ended` gets the
+/// moment at which each launch did.
 ///
 /// # Errors
 /// The number of the first launch that fails, and its failure; those after it do not run.
-pub(crate) fn run_all(list: &[&Bound], pool: &Pool) -> Result<(), (usize, Failure)> {
+pub(crate) fn run_all(
+    list: &[&Bound],
+    pool: &Pool,
+    ended: Option<&mut Vec<Instant>>,
+) -> Result<(), (usize, Failure)> {
     let threads = pool.threads();
     let launches: Vec<Launch<'_>> = list.iter().map(|bound| Launch::new(bound, threads)).collect();
     let arrived = AtomicUsize::new(0);
+    let ended = ended.map(Mutex::new);
     pool.run(&|thread| {
         WORKER.with_borrow_mut(|worker| {
             for (n, launch) in launches.iter().enumerate() {
@@ -262,6 +269,9 @@ pub(crate) fn run_all(list: &[&Bound], pool: &Pool) -> Result<(), (usize, Failur
                 }
                 arrived.fetch_add(1, Ordering::AcqRel);
                 wait_until(|| arrived.load(Ordering::Acquire) >= threads * (n + 1));
+                if let (0, Some(ended)) = (thread, &ended) {
+                    ended.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
+                }
                 if launch.has_failed() {
                     break;
                 }

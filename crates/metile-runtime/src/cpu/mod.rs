@@ -1,8 +1,10 @@
 //! The CPU device: the tile machine and the threads it runs on.
 
+mod by_position;
 mod dot;
 mod launch;
 mod machine;
+mod operands;
 mod pass;
 mod persistent;
 mod pool;

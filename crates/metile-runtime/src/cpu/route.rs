@@ -232,6 +232,15 @@ impl Route {
         self.at.step as isize
     }
 
+    /// Bytes (blocks, for packed formats) from row to row along an outer axis.
+    pub fn outer_step(&self, axis: usize) -> isize {
+        self.at.outer[axis] as isize
+    }
+    /// Whether rows along an outer axis have the same elements within the tensor.
+    pub fn is_even(&self, axis: usize) -> bool {
+        self.limits[..self.used].iter().all(|limit| limit.coordinate.outer[axis] == 0)
+    }
+
     /// For packed formats: the block that element 0's row begins with.
     pub fn unit(&self, regs: &[u64], position: &[usize]) -> i64 {
         self.at.at(regs, position)

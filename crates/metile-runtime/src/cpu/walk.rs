@@ -41,22 +41,6 @@ fn div_up(a: i128, b: i64) -> i64 {
     i64::try_from(quotient).unwrap_or(i64::MAX)
 }
 
-/// Elements `start .. start + n` of the row that `walk` is on, in `chunk` unless they lie side by
-/// side in memory as they are wanted. `position` is the row's on the outer axes.
-#[inline]
-pub(super) fn read(
-    machine: &mut Machine<'_>,
-    (access, route, walk): (&Access, &Route, &Walk),
-    position: &[usize],
-    (start, n): (usize, usize),
-    chunk: *mut u8,
-) -> *const u8 {
-    if let Some(place) = in_place(access, route, walk, (start, n)) {
-        return place;
-    }
-    copied(machine, (access, route, walk), position, (start, n), chunk)
-}
-
 /// Where elements `start .. start + n` of a row lie, if they lie side by side as they are wanted.
 #[inline]
 pub(super) fn in_place(
@@ -71,28 +55,33 @@ pub(super) fn in_place(
     (route.direct && aligned && walk.low <= start && start + n <= walk.high).then_some(from)
 }
 
-fn copied(
+/// Copies elements `start .. start + n` of the row that `walk` is on to `chunk`, as a reader sees them.
+/// `position` is the row's on the outer axes.
+pub(super) fn copy_row(
     machine: &mut Machine<'_>,
     (access, route, walk): (&Access, &Route, &Walk),
     position: &[usize],
     (start, n): (usize, usize),
     chunk: *mut u8,
-) -> *const u8 {
+) {
     let dtype = access.dtype;
     let bytes = dtype.bytes();
     let step = route.step();
-    let whole = walk.low <= start && start + n <= walk.high;
     let wide = access.read_dtype().bytes();
-    if !whole {
-        let fill = access.fill.map_or(0, |reg| machine.reg(reg));
-        let fill = if access.widen { widened(fill, dtype) } else { fill };
-        // SAFETY: a chunk holds any `n` elements.
-        unsafe { simd::fill(wide, fill, chunk, n) };
-    }
     let low = walk.low.clamp(start, start + n);
     let high = walk.high.clamp(low, start + n);
+    if high - low < n {
+        let fill = access.fill.map_or(0, |reg| machine.reg(reg));
+        let fill = if access.widen { widened(fill, dtype) } else { fill };
+        let after = chunk.wrapping_add((high - start) * wide);
+        // SAFETY: a chunk holds any `n` elements.
+        unsafe {
+            simd::fill(wide, fill, chunk, low - start);
+            simd::fill(wide, fill, after, start + n - high);
+        }
+    }
     if low == high {
-        return chunk;
+        return;
     }
     let to = chunk.wrapping_add((low - start) * wide);
     let count = high - low;
@@ -103,8 +92,7 @@ fn copied(
             unit: (route.unit(&machine.program.regs, position), step as i64),
             column: (route.column.at(&machine.program.regs, position), route.column.step),
         };
-        row.read(machine, low, count, to.cast());
-        return chunk;
+        return row.read(machine, low, count, to.cast());
     }
     let from = walk.first.wrapping_offset(step.wrapping_mul(low as isize));
     let level = machine.worker.level;
@@ -131,7 +119,6 @@ fn copied(
             simd::normalize_bools(to, count);
         }
     }
-    chunk
 }
 
 fn widened(bits: u64, from: DType) -> u64 {

@@ -1,6 +1,7 @@
 //! The pass under construction.
 
 use super::{Hint, Lowering, SlotView, Val, fuse};
+use crate::cpu::CHUNK;
 use crate::cpu::form::*;
 use metile_ir::dtype::DType;
 use metile_ir::tile::{Shape, Value};
@@ -39,6 +40,7 @@ impl Open {
                 first_access: 0,
                 homes: Vec::new(),
                 reads: Vec::new(),
+                together: 1,
                 fixed: false,
                 only_stores: false,
                 heavy: false,
@@ -416,6 +418,18 @@ fn summarize(pass: &mut Pass) {
         !pass.homes.iter().any(in_slot) && !pass.steps.iter().any(|s| elsewhere(s) || fed(s));
     pass.reads = reads;
     pass.only_stores = only_stores;
+    pass.together = together(pass);
+}
+
+/// Rows that one chunk has room for, unless a chunk that is made in a slot would not lie there so.
+fn together(pass: &Pass) -> usize {
+    let Some(outer) = pass.shape.rank().checked_sub(2) else { return 1 };
+    let side = pass.shape.side(outer + 1);
+    let follow = |(_, access): &(Temp, u16)| match pass.accesses[*access as usize].place {
+        Place::Slot { strides, .. } => strides[outer] == side as i64,
+        Place::Tensor { .. } => true,
+    };
+    if pass.homes.iter().all(follow) { (CHUNK / side).clamp(1, pass.shape.side(outer)) } else { 1 }
 }
 
 /// Gives chunks whose lives do not meet the same memory. What a step makes never takes the place of
