@@ -111,13 +111,13 @@ pub fn project_swiglu_tiles<
 /// The sides of the tiles: rows of x, rows of w, columns of both.
 type Sides = (usize, usize, usize);
 
-/// The sides for CPUs. One row: programs of 64 weight rows, so that a narrow projection still has some for
-/// every core. Up to 16 rows are one tile, of which only the rows that exist are computed. More rows share
+/// The sides for CPUs. One row: programs of 32 weight rows, so that even a narrow projection is shared out
+/// evenly. Up to 16 rows are one tile, of which only the rows that exist are computed. More rows share
 /// weights that each program packs or decodes once. Few instances: each is compiled for every format.
 fn sides(rows: usize, k: usize) -> Sides {
     match rows {
         0..=16 if k <= 256 => (16, 32, 256),
-        0..=1 => (1, 64, 2048),
+        0..=1 => (1, 32, 2048),
         2..=16 => (16, 64, 2048),
         _ if k <= 256 => (64, 64, 256),
         _ => (256, 192, 512),
@@ -128,7 +128,7 @@ fn sides(rows: usize, k: usize) -> Sides {
 macro_rules! with_sides {
     ($sides:expr, $rows:expr, $n:expr, $kernel:ident<$($ty:ident),*>($($argument:expr),*)) => {
         with_sides!(@ $sides, $rows, $n, $kernel, ($($ty),*), ($($argument),*),
-            [(1, 64, 2048) (16, 32, 256) (16, 64, 2048) (64, 64, 256)],
+            [(1, 32, 2048) (16, 32, 256) (16, 64, 2048) (64, 64, 256)],
             (256, 192, 512))
     };
     (@ $sides:expr, $rows:expr, $n:expr, $kernel:ident, $types:tt, $arguments:tt,

@@ -34,6 +34,6 @@ pub fn quantize_q8<'c>(x: &'c Tensor<f32, 2>, out: &'c mut Tensor<u8, 2>) -> Ker
     let [rows, k] = x.shape();
     match k {
         0..=256 => quantize_q8_blocks::<256>(x, out).grid((k.div_ceil(256), rows)),
-        _ => quantize_q8_blocks::<2048>(x, out).grid((k.div_ceil(2048), rows)),
+        _ => quantize_q8_blocks::<256>(x, out).grid((k.div_ceil(256), rows)),
     }
 }

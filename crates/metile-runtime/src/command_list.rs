@@ -17,12 +17,20 @@ pub struct CommandList {
     dispatches: Vec<Dispatch>,
     /// Every storage that a launch touches, once, and whether one writes it.
     storages: Vec<(Arc<dyn Storage>, bool)>,
+    /// Where each group of launches begins that touch nothing that another of them writes: these need
+    /// not wait for each other.
+    groups: Vec<usize>,
 }
 
 impl CommandList {
     /// An empty list for `device`.
     pub fn new(device: &Device) -> CommandList {
-        CommandList { device: device.clone(), dispatches: Vec::new(), storages: Vec::new() }
+        CommandList {
+            device: device.clone(),
+            dispatches: Vec::new(),
+            storages: Vec::new(),
+            groups: Vec::new(),
+        }
     }
 
     /// Compiles, binds and checks `call`, and adds it to the end. The list keeps the memory of its
@@ -38,6 +46,10 @@ impl CommandList {
                 None => self.storages.push((storage.clone(), *written)),
             }
         }
+        let group = self.groups.last().map_or(&[][..], |&first| &self.dispatches[first..]);
+        if group.is_empty() || group.iter().any(|earlier| waits_for(&dispatch, earlier)) {
+            self.groups.push(self.dispatches.len());
+        }
         self.dispatches.push(dispatch);
         Ok(())
     }
@@ -45,7 +57,8 @@ impl CommandList {
     /// Runs all launches in order and waits for the last.
     ///
     /// # Errors
-    /// That of the first launch which fails; those after it do not run.
+    /// That of the first launch which fails. Those after it do not run, except for some that have
+    /// nothing to do with it.
     pub fn replay(&self) -> Result<(), Error> {
         if let Kind::Cpu = self.device.kind() {
             return self.replay_on_cpu(None);
@@ -86,7 +99,8 @@ impl CommandList {
         let _held = hold_all(&self.storages).map_err(internal)?;
         let bound: Vec<&cpu::Bound> = self.dispatches.iter().filter_map(Dispatch::bound).collect();
         let pool = cpu::pool().map_err(Error::Threads)?;
-        cpu::run_all(&bound, pool, ended).map_err(|(n, failure)| self.dispatches[n].failed(failure))
+        cpu::run_all(&bound, &self.groups, pool, ended)
+            .map_err(|(n, failure)| self.dispatches[n].failed(failure))
     }
 
     /// Number of launches.
@@ -97,4 +111,14 @@ impl CommandList {
     pub fn is_empty(&self) -> bool {
         self.dispatches.is_empty()
     }
+}
+
+/// Whether a launch touches what another writes, or writes what it touches.
+fn waits_for(later: &Dispatch, earlier: &Dispatch) -> bool {
+    later.storages().iter().any(|(storage, written)| {
+        let meets = |(other, also): &(Arc<dyn Storage>, bool)| {
+            Arc::ptr_eq(storage, other) && (*written || *also)
+        };
+        earlier.storages().iter().any(meets)
+    })
 }

@@ -1,18 +1,24 @@
 //! Memory of devices that compute on the host.
 
 use metile_lang::tensor::{Storage, TensorError};
-use std::alloc::{Layout, alloc_zeroed, dealloc};
-use std::ptr::NonNull;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use metile_simd::pages::{LARGE, LINE, Pages};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// The alignment of every allocation: a cache line, so that rows of whole vectors are aligned.
-const LINE: usize = 64;
+/// From this size on memory is a part of a larger piece, so that it lies in large pages too.
+const SHARED: usize = 64 << 10;
+/// Bytes of such a piece.
+const PIECE: usize = 16 * LARGE;
+
+/// The piece that parts are being taken of, and how much of it is taken.
+static OPEN: Mutex<Option<(Arc<Pages>, usize)>> = Mutex::new(None);
 
 /// Bytes in host memory, aligned to 64. A launch holds the lock of what it touches, so a host copy
 /// never sees a half-written tensor.
 #[derive(Debug)]
 pub struct HostMemory {
-    first: NonNull<u8>,
+    pages: Arc<Pages>,
+    /// Where in the pages it begins.
+    offset: usize,
     size: usize,
     /// Held for reading by who reads the bytes, for writing by who writes them.
     lock: RwLock<()>,
@@ -41,33 +47,30 @@ impl HostMemory {
             device: device.to_owned(),
             message: format!("no room for {size} bytes"),
         };
-        let layout = Self::layout(size).ok_or_else(no_room)?;
-        // SAFETY: the layout has at least one line.
-        let first = unsafe { alloc_zeroed(layout) };
-        let first = NonNull::new(first).ok_or_else(no_room)?;
-        Ok(HostMemory { first, size, lock: RwLock::new(()), device })
-    }
-
-    fn layout(size: usize) -> Option<Layout> {
-        Layout::from_size_align(size.max(LINE), LINE).ok()
+        let (pages, offset) = if (SHARED..LARGE).contains(&size) {
+            part(size).ok_or_else(no_room)?
+        } else {
+            (Arc::new(Pages::zeroed(size).ok_or_else(no_room)?), 0)
+        };
+        Ok(HostMemory { pages, offset, size, lock: RwLock::new(()), device })
     }
 
     /// The first byte. Launches keep it, and hold the lock while they use it.
     pub(crate) fn first(&self) -> *mut u8 {
-        self.first.as_ptr()
+        self.pages.first().wrapping_add(self.offset)
     }
 
     // A panic while the lock is held leaves bytes, which have no invariant to break.
     pub(crate) fn hold(&self) -> Held<'_> {
         let guard = self.lock.read().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: `size` bytes were allocated, and the guard keeps writers away.
-        let bytes = unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.size) };
+        let bytes = unsafe { std::slice::from_raw_parts(self.first(), self.size) };
         Held::Read { bytes, _guard: guard }
     }
     pub(crate) fn hold_mut(&self) -> Held<'_> {
         let guard = self.lock.write().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: `size` bytes were allocated, and the guard keeps everybody else away.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(self.first.as_ptr(), self.size) };
+        let bytes = unsafe { std::slice::from_raw_parts_mut(self.first(), self.size) };
         Held::Write { bytes, _guard: guard }
     }
 
@@ -80,12 +83,26 @@ impl HostMemory {
     }
 }
 
+/// `size` zeros of a piece that others have parts of as well, and where in it they begin.
+fn part(size: usize) -> Option<(Arc<Pages>, usize)> {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((pages, taken)) = open.as_mut()
+        && *taken + size <= pages.len()
+    {
+        let offset = *taken;
+        *taken += size.next_multiple_of(LINE);
+        return Some((pages.clone(), offset));
+    }
+    let pages = Arc::new(Pages::zeroed(PIECE)?);
+    *open = Some((pages.clone(), size.next_multiple_of(LINE)));
+    Some((pages, 0))
+}
+
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        if let Some(layout) = Self::layout(self.size) {
-            // SAFETY: allocated with this layout.
-            unsafe { dealloc(self.first.as_ptr(), layout) };
-        }
+        // The piece goes when the last part does; until then at least this part is given back.
+        // SAFETY: nobody holds these bytes any more, and no other part has them.
+        unsafe { self.pages.release(self.offset, self.size) };
     }
 }
 

@@ -56,7 +56,7 @@ impl Memory {
 
     fn strided(&self, dtype: DType, row_stride: isize, k_stride: isize) -> Operand {
         let source = Source::Plain { dtype, base: self.base(), row_stride, k_stride };
-        Operand { source, valid_rows: self.rows, valid_k: self.k }
+        Operand { source, valid_rows: self.rows, valid_k: self.k, version: 0 }
     }
 
     fn blocks(&self, format: PackedFormat) -> Operand {
@@ -68,7 +68,7 @@ impl Memory {
             at += self.rows * blocks * bytes;
         }
         let source = Source::Packed { format, parts, row_stride: blocks as isize, first_k: 0 };
-        Operand { source, valid_rows: self.rows, valid_k: self.k }
+        Operand { source, valid_rows: self.rows, valid_k: self.k, version: 0 }
     }
 }
 

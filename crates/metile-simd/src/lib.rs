@@ -6,6 +6,7 @@ pub mod elementwise;
 pub mod lanes;
 pub mod level;
 pub mod matrix;
+pub mod pages;
 pub mod probe;
 pub mod reduce;
 

@@ -197,6 +197,12 @@ pub struct Access {
 }
 
 impl Access {
+    /// Whether elements are used as they lie in memory.
+    pub fn is_plain(&self) -> bool {
+        let packed = matches!(self.place, Place::Tensor { format: Format::Packed(_), .. });
+        let bools = matches!(self.place, Place::Tensor { .. }) && self.dtype == DType::Bool;
+        !packed && !bools && !self.widen
+    }
     /// The dtype that a reader sees.
     pub fn read_dtype(&self) -> DType {
         if self.widen { DType::F32 } else { self.dtype }

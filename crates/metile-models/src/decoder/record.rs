@@ -69,11 +69,15 @@ impl Chunk<'_> {
         for (n, layer) in self.weights.layers.iter().enumerate() {
             let last = n + 1 == self.weights.layers.len();
             self.normed(&mut list, &mut rows, &layer.attention_norm, &layer.reads())?;
-            self.keys_and_values(&mut list, n, layer, &rows)?;
-            if last && logits == Logits::None {
+            // Launches that have nothing to do with each other come one after the other: a list runs
+            // them side by side.
+            let queries = !(last && logits == Logits::None);
+            self.project_heads(&mut list, layer, &rows, queries)?;
+            self.write_cache(&mut list, n)?;
+            if !queries {
                 return Ok(list);
             }
-            self.attention(&mut list, n, layer, &mut rows)?;
+            self.attention(&mut list, n, &mut rows)?;
             if last && logits == Logits::Last && self.rows > 1 {
                 rows = self.last_row(&mut list, &rows)?;
             }
@@ -128,42 +132,46 @@ impl Chunk<'_> {
         Ok(list.record(kernels::rope(heads, &self.weights.frequencies, state, style))?)
     }
 
-    /// Keys and values of the chunk, into layer `n`'s cache.
-    fn keys_and_values(
+    /// Keys and values of the chunk, and queries if they are wanted; keys and queries turned.
+    fn project_heads(
         &self,
         list: &mut CommandList,
-        n: usize,
         layer: &Layer,
         rows: &Views,
+        with_queries: bool,
     ) -> Result<(), Error> {
         let b = self.buffers;
-        let heads = self.config.kv_heads;
         let mut keys = b.keys.slice(0, 0..self.rows)?;
         let mut values = b.values.slice(0, 0..self.rows)?;
+        let mut queries = b.queries.slice(0, 0..self.rows)?;
         self.linear(list, &rows.normed, &layer.key, &mut keys)?;
         self.linear(list, &rows.normed, &layer.value, &mut values)?;
-        let mut keys = by_head(&keys, heads)?;
+        if with_queries {
+            self.linear(list, &rows.normed, &layer.query, &mut queries)?;
+        }
+        let mut keys = by_head(&keys, self.config.kv_heads)?;
         self.turn(list, &mut keys, layer.key_norm.as_ref())?;
-        let (mut key_cache, mut value_cache) =
-            (self.cache.keys[n].share(), self.cache.values[n].share());
-        list.record(kernels::kv_write(&keys, &mut key_cache, &b.state))?;
-        list.record(kernels::kv_write(&by_head(&values, heads)?, &mut value_cache, &b.state))?;
+        if with_queries {
+            let mut queries = by_head(&queries, self.config.heads)?;
+            self.turn(list, &mut queries, layer.query_norm.as_ref())?;
+        }
+        Ok(())
+    }
+
+    /// Keys and values of the chunk, into layer `n`'s cache.
+    fn write_cache(&self, list: &mut CommandList, n: usize) -> Result<(), Error> {
+        let (b, heads) = (self.buffers, self.config.kv_heads);
+        for (rows, cache) in [(&b.values, &self.cache.values[n]), (&b.keys, &self.cache.keys[n])] {
+            let rows = by_head(&rows.slice(0, 0..self.rows)?, heads)?;
+            list.record(kernels::kv_write(&rows, &mut cache.share(), &b.state))?;
+        }
         Ok(())
     }
 
     /// Queries of the chunk over layer `n`'s cache.
-    fn attention(
-        &self,
-        list: &mut CommandList,
-        n: usize,
-        layer: &Layer,
-        rows: &mut Views,
-    ) -> Result<(), Error> {
+    fn attention(&self, list: &mut CommandList, n: usize, rows: &mut Views) -> Result<(), Error> {
         let b = self.buffers;
-        let mut queries = b.queries.slice(0, 0..self.rows)?;
-        self.linear(list, &rows.normed, &layer.query, &mut queries)?;
-        let mut queries = by_head(&queries, self.config.heads)?;
-        self.turn(list, &mut queries, layer.query_norm.as_ref())?;
+        let queries = by_head(&b.queries.slice(0, 0..self.rows)?, self.config.heads)?;
         let scale = 1.0 / (self.config.head_dim as f32).sqrt();
         let (keys, values) = (&self.cache.keys[n], &self.cache.values[n]);
         let out = &mut rows.attended.dense;

@@ -4,6 +4,7 @@ use super::machine::Machine;
 use super::walk::within;
 use metile_compiler::cpu::{Access, Dot, Place};
 use metile_ir::dtype::{DType, Format};
+use metile_ir::tile::Access as TensorAccess;
 use metile_simd::matrix::{self, Bytes, Operand, Source};
 
 pub(super) fn run(machine: &mut Machine<'_>, dot: &Dot) {
@@ -107,9 +108,22 @@ fn operand(machine: &mut Machine<'_>, access: &Access, rows: usize, k: usize, n:
             row_stride: l.row_stride,
             k_stride: l.k_stride,
         };
-        return Operand { source, valid_rows: l.valid_rows, valid_k: l.valid_k };
+        let version = version(machine, access);
+        return Operand { source, valid_rows: l.valid_rows, valid_k: l.valid_k, version };
     }
     packed(machine, access, rows, k).unwrap_or_else(|| copied(machine, access, rows, k, n))
+}
+
+/// The launch, for a tensor that nobody writes to while it is under way.
+fn version(machine: &Machine<'_>, access: &Access) -> u64 {
+    match access.place {
+        Place::Tensor { view, .. }
+            if machine.form.views[view as usize].access == TensorAccess::Read =>
+        {
+            machine.launch.number
+        }
+        _ => 0,
+    }
 }
 
 /// A packed operand whose rows of blocks are the product's.
@@ -135,7 +149,7 @@ fn packed(machine: &Machine<'_>, access: &Access, rows: usize, k: usize) -> Opti
         *part = part.wrapping_offset(at.wrapping_mul(bytes as i64) as isize);
     }
     let source = Source::Packed { format: *format, parts, row_stride: row as isize, first_k };
-    Some(Operand { source, valid_rows, valid_k })
+    Some(Operand { source, valid_rows, valid_k, version: version(machine, access) })
 }
 
 /// Any other operand, element by element, as `f32`.
@@ -157,7 +171,7 @@ fn copied(machine: &mut Machine<'_>, access: &Access, rows: usize, k: usize, n: 
     };
     // The vector keeps its memory until the next product of this worker.
     machine.worker.copies[n] = copy;
-    Operand { source, valid_rows: rows, valid_k: k }
+    Operand { source, valid_rows: rows, valid_k: k, version: 0 }
 }
 
 /// The bits of one element of a tensor operand; 0 outside.

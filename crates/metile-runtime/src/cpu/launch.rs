@@ -9,7 +9,7 @@ use metile_compiler::cpu::{Form, Parameter};
 use metile_ir::interp::{self, Argument, Failure, MAX_PRINTED};
 use metile_ir::tile::{Access, Kernel};
 use std::cell::RefCell;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -101,6 +101,8 @@ impl Bound {
 /// A launch under way.
 pub(super) struct Launch<'l> {
     pub bound: &'l Bound,
+    /// Counts the launches of this process, from 1 on.
+    pub number: u64,
     shares: Box<[Share]>,
     /// Programs that a worker takes at once.
     batch: u64,
@@ -134,8 +136,10 @@ thread_local! {
 impl<'l> Launch<'l> {
     fn new(bound: &'l Bound, threads: usize) -> Launch<'l> {
         let together = bound.form.persistent.then(|| Together::new(bound.programs));
+        static LAUNCHES: AtomicU64 = AtomicU64::new(1);
         Launch {
             bound,
+            number: LAUNCHES.fetch_add(1, Ordering::Relaxed),
             shares: shares(bound.programs, threads),
             batch: (bound.programs / (threads as u64 * 16)).clamp(1, 64),
             failed_at: AtomicU64::new(u64::MAX),
@@ -247,32 +251,50 @@ pub(crate) fn run(bound: &Bound, pool: &Pool) -> Result<interp::Outcome, Failure
     launch.outcome()
 }
 
-/// Runs launches in order, each on all threads, which wait for each other in between. `ended` gets the
-/// moment at which each launch did.
+/// Runs launches in order, each on all threads, which wait for each other before each of those that
+/// `groups` names: launches in between have nothing to do with each other. With `ended`, which gets the moment
+/// at which each launch did, they wait after every one.
 ///
 /// # Errors
-/// The number of the first launch that fails, and its failure; those after it do not run.
+/// The number of the first launch that fails, and its failure; later groups do not run.
 pub(crate) fn run_all(
     list: &[&Bound],
+    groups: &[usize],
     pool: &Pool,
     ended: Option<&mut Vec<Instant>>,
 ) -> Result<(), (usize, Failure)> {
     let threads = pool.threads();
     let launches: Vec<Launch<'_>> = list.iter().map(|bound| Launch::new(bound, threads)).collect();
     let arrived = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
     let ended = ended.map(Mutex::new);
+    let starts_group: Vec<bool> = {
+        let mut starts = vec![ended.is_some(); launches.len() + 1];
+        groups.iter().for_each(|&n| starts[n] = true);
+        starts[launches.len()] = true;
+        starts
+    };
     pool.run(&|thread| {
         WORKER.with_borrow_mut(|worker| {
+            let mut waits = 0;
             for (n, launch) in launches.iter().enumerate() {
                 if launch.bound.programs > 0 {
                     launch.share(thread, worker);
                 }
+                if launch.has_failed() {
+                    failed.store(true, Ordering::Release);
+                }
+                if !starts_group[n + 1] {
+                    continue;
+                }
+                waits += 1;
                 arrived.fetch_add(1, Ordering::AcqRel);
-                wait_until(|| arrived.load(Ordering::Acquire) >= threads * (n + 1));
+                wait_until(|| arrived.load(Ordering::Acquire) >= threads * waits);
                 if let (0, Some(ended)) = (thread, &ended) {
                     ended.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
                 }
-                if launch.has_failed() {
+                // Set before the thread that saw it arrived, so that all see it here or none.
+                if failed.load(Ordering::Acquire) {
                     break;
                 }
             }

@@ -7,43 +7,59 @@ use super::walk;
 use metile_compiler::cpu::{Access, Place, Step};
 use metile_ir::tile::MAX_RANK;
 use metile_simd::elementwise as simd;
+use std::ops::Range;
 
 /// Rows further apart than this are not fetched ahead: the guess is as good as none.
 const MAX_AHEAD: usize = 1 << 24;
 
+/// Where several rows of an operand lie.
+enum Rows {
+    /// One long row.
+    Flat,
+    /// Those of a range, alike: elements `low .. high` of each, the first row's from `first` on.
+    Alike(Range<usize>, Walk),
+    /// Each its own way.
+    Each,
+}
+
 impl<'p> Here<'p> {
     /// Finds the row that each operand is on.
     pub(super) fn find_rows(&mut self, machine: &Machine<'_>) {
+        let position = &self.position[..self.outer()];
         for access in 0..self.pass.accesses.len() as u16 {
+            let route = self.route(access);
             let mut walk = Walk::NONE;
-            let position = &self.position[..self.outer()];
-            self.route(access).row(&machine.program.regs, machine.scratch, position, &mut walk);
+            if self.pass.together == 1 || route.flat {
+                let width = self.width() * self.rows;
+                route.row(&machine.program.regs, machine.scratch, position, width, &mut walk);
+            }
             self.walks[access as usize].write(walk);
         }
     }
 
-    /// Row `row` of those in this chunk.
-    fn walk_at(&self, machine: &Machine<'_>, access: u16, row: usize) -> Walk {
-        let (route, walk) = (self.route(access), self.walk(access));
-        let Some(axis) = self.outer().checked_sub(1).filter(|_| row > 0) else { return *walk };
-        if route.is_even(axis) {
-            let first =
-                walk.first.wrapping_offset(route.outer_step(axis).wrapping_mul(row as isize));
-            return Walk { first, ..*walk };
+    /// Where this chunk's rows lie.
+    fn rows_of(&self, machine: &Machine<'_>, access: u16) -> Rows {
+        let route = self.route(access);
+        if route.flat {
+            return Rows::Flat;
         }
         let mut walk = Walk::NONE;
-        let position = self.position_at(row);
-        let position = &position[..self.outer()];
-        route.row(&machine.program.regs, machine.scratch, position, &mut walk);
-        walk
+        let (position, sides) = (&self.position[..self.outer()], (self.width(), self.rows));
+        match route.rows(&machine.program.regs, machine.scratch, position, sides, &mut walk) {
+            Some((first, end)) => Rows::Alike(first..end, walk),
+            None => Rows::Each,
+        }
     }
 
-    fn position_at(&self, row: usize) -> [usize; MAX_RANK] {
+    /// Row `row` of those in this chunk, with its position on the outer axes.
+    fn row_at(&self, machine: &Machine<'_>, access: u16, row: usize) -> (Walk, [usize; MAX_RANK]) {
         let mut position = self.position;
-        if let Some(axis) = self.outer().checked_sub(1) {
-            position[axis] += row;
-        }
-        position
+        position[self.outer() - 1] += row;
+        let mut walk = Walk::NONE;
+        let outer = &position[..self.outer()];
+        let (route, regs) = (self.route(access), &machine.program.regs);
+        route.row(regs, machine.scratch, outer, self.width(), &mut walk);
+        (walk, position)
     }
 
     /// The stretch of the row that any store writes to.
@@ -62,28 +78,27 @@ impl<'p> Here<'p> {
 
     /// How many of this chunk's rows come up to the last one that any store writes to.
     pub(super) fn stored_rows(&self, machine: &Machine<'_>) -> usize {
-        let stored = |row: usize| {
-            self.pass.steps.iter().any(|step| match step {
-                Step::Store { access, .. } => {
-                    let walk = self.walk_at(machine, *access, row);
-                    walk.low < walk.high
-                }
-                _ => false,
-            })
-        };
-        (0..self.rows).rev().find(|&row| stored(row)).map_or(0, |row| row + 1)
+        let mut stored = 0;
+        for step in &self.pass.steps {
+            let Step::Store { access, .. } = *step else { continue };
+            let end = match self.rows_of(machine, access) {
+                Rows::Flat => self.walk(access).high.div_ceil(self.width()),
+                Rows::Alike(rows, walk) if walk.low < walk.high => rows.end,
+                Rows::Alike(..) => 0,
+                Rows::Each => self.rows,
+            };
+            stored = end.max(stored);
+        }
+        stored
     }
 
     /// Where the chunk lies, if its elements lie side by side as they are wanted.
     fn in_place(&self, access: u16) -> Option<*mut u8> {
         let (operand, route, walk) = self.operand_at(access);
-        let place = walk::in_place(operand, route, walk, (self.start, self.width()))?;
-        if self.rows == 1 {
-            return Some(place);
+        if self.pass.together > 1 && !route.flat {
+            return None;
         }
-        let axis = self.outer() - 1;
-        let row = (self.width() * operand.dtype.bytes()) as isize;
-        (route.is_even(axis) && route.outer_step(axis) == row).then_some(place)
+        walk::in_place(operand, route, walk, (self.start, self.n))
     }
 
     /// Chunks that are made where they are kept go there.
@@ -145,18 +160,26 @@ impl<'p> Here<'p> {
             return place;
         }
         let (operand, route, walk) = self.operand_at(access);
-        if self.rows == 1 {
-            let position = &self.position[..self.outer()];
-            walk::copy_row(machine, (operand, route, walk), position, (self.start, self.n), chunk);
-            return chunk;
-        }
-        let width = self.width();
-        for row in 0..self.rows {
-            let walk = self.walk_at(machine, access, row);
-            let position = self.position_at(row);
-            let position = &position[..self.outer()];
-            let to = chunk.wrapping_add(row * width * operand.read_dtype().bytes());
-            walk::copy_row(machine, (operand, route, &walk), position, (0, width), to);
+        let position = &self.position[..self.outer()];
+        let rows = if self.pass.together == 1 { Rows::Flat } else { self.rows_of(machine, access) };
+        match rows {
+            Rows::Flat => {
+                let range = (self.start, self.n);
+                walk::copy_row(machine, (operand, route, walk), position, range, chunk);
+            }
+            Rows::Alike(rows, walk) if operand.is_plain() => {
+                let cells = (self.rows, self.width());
+                walk::copy_rows(machine, (operand, route, &walk), rows, cells, chunk);
+            }
+            _ => {
+                let width = self.width();
+                for row in 0..self.rows {
+                    let (walk, position) = self.row_at(machine, access, row);
+                    let to = chunk.wrapping_add(row * width * operand.read_dtype().bytes());
+                    let position = &position[..self.outer()];
+                    walk::copy_row(machine, (operand, route, &walk), position, (0, width), to);
+                }
+            }
         }
         chunk
     }
@@ -164,18 +187,28 @@ impl<'p> Here<'p> {
     /// Writes the elements of this chunk, which are at `from`, unless that is where they go.
     pub(super) fn write(&self, machine: &Machine<'_>, access: u16, from: *const u8) {
         let (operand, route, walk) = self.operand_at(access);
-        if self.rows == 1 {
-            return walk::write(machine, (operand, route, walk), (self.start, self.n), from);
-        }
-        let (width, bytes) = (self.width(), operand.dtype.bytes());
-        if self.in_place(access).is_some() {
-            let whole = Walk { high: self.n, ..*walk };
-            return walk::write(machine, (operand, route, &whole), (0, self.n), from);
-        }
-        for row in 0..self.rows {
-            let walk = self.walk_at(machine, access, row);
-            let from = from.wrapping_add(row * width * bytes);
-            walk::write(machine, (operand, route, &walk), (0, width), from);
+        let rows = if self.pass.together == 1 { Rows::Flat } else { self.rows_of(machine, access) };
+        let (width, row_bytes) = (self.width(), self.width() * operand.dtype.bytes());
+        match rows {
+            Rows::Flat => {
+                walk::write(machine, (operand, route, walk), (self.start, self.n), from);
+            }
+            Rows::Alike(rows, walk) => {
+                let step = route.row_step();
+                for row in rows {
+                    let first = walk.first.wrapping_offset(step.wrapping_mul(row as isize));
+                    let from = from.wrapping_add(row * row_bytes);
+                    let walk = Walk { first, ..walk };
+                    walk::write(machine, (operand, route, &walk), (0, width), from);
+                }
+            }
+            Rows::Each => {
+                for row in 0..self.rows {
+                    let (walk, _) = self.row_at(machine, access, row);
+                    let from = from.wrapping_add(row * row_bytes);
+                    walk::write(machine, (operand, route, &walk), (0, width), from);
+                }
+            }
         }
     }
 }

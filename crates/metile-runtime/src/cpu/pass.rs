@@ -85,12 +85,13 @@ impl Here<'_> {
             self.step(machine, step, &mut []);
         }
         loop {
-            self.find_rows(machine);
             let mut done = 1;
             if pass.together > 1 {
                 done = pass.together.min(pass.shape.side(inner - 1) - self.position[inner - 1]);
                 self.several_rows(machine, done);
             } else {
+                self.n = side;
+                self.find_rows(machine);
                 running.clear();
                 running.extend(pass.reductions.iter().map(|r| Running::new(r.op, r.dtype)));
                 let (low, high) = if pass.only_stores { self.hull() } else { (0, side) };
@@ -111,13 +112,15 @@ impl Here<'_> {
 
     /// As many whole rows as `rows`, in one chunk.
     fn several_rows(&mut self, machine: &mut Machine<'_>, rows: usize) {
+        let side = self.pass.shape.side(self.outer());
         self.rows = rows;
+        self.n = rows * side;
+        self.find_rows(machine);
         if self.pass.only_stores {
             self.rows = self.stored_rows(machine);
+            self.n = self.rows * side;
         }
         if self.rows > 0 {
-            self.start = 0;
-            self.n = self.rows * self.pass.shape.side(self.outer());
             self.chunk(machine, &mut []);
         }
     }
@@ -151,7 +154,7 @@ impl Here<'_> {
     }
     /// Elements of each row in this chunk.
     pub(super) fn width(&self) -> usize {
-        if self.rows == 1 { self.n } else { self.pass.shape.side(self.outer()) }
+        if self.pass.together == 1 { self.n } else { self.pass.shape.side(self.outer()) }
     }
 
     /// The memory that is set aside for a chunk.
@@ -243,7 +246,7 @@ impl Here<'_> {
                 }
                 Step::Reduce { reduction, value } => {
                     let along_row = self.pass.reductions[reduction as usize].axis == self.outer();
-                    match (along_row, self.rows) {
+                    match (along_row, self.pass.together) {
                         (true, 1) => {
                             running[reduction as usize].take(level, self.pointer(value), n);
                         }
@@ -260,11 +263,12 @@ impl Here<'_> {
         let (level, n) = (machine.worker.level, self.n);
         let (b, c) = (self.operand(machine, b), self.operand(machine, c));
         let (from, out) = (self.pointer(a), self.temp(to));
-        let chain = if self.rows == 1 { *chain } else { Chain { reduce: None, ..*chain } };
+        let alone = self.pass.together == 1;
+        let chain = if alone { *chain } else { Chain { reduce: None, ..*chain } };
         // SAFETY: as in `step`.
         let value = unsafe { metile_simd::chain::chain(level, &chain, from, b, c, out, n) };
         match reduction {
-            Some(reduction) if self.rows == 1 => {
+            Some(reduction) if alone => {
                 running[reduction as usize].take_combined(value, n);
             }
             Some(reduction) => self.reduce_each(machine, reduction, out),

@@ -1,6 +1,7 @@
 //! The rates of this machine, measured: what kernels can reach at most.
 
 use super::pool::{Pool, pool};
+use metile_simd::pages::Pages;
 use metile_simd::{Level, elementwise, probe, reduce};
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -32,34 +33,44 @@ const ROUNDS: usize = 5;
 /// If the threads can't be started.
 pub fn probe() -> Result<[Rates; 2], String> {
     let pool = pool()?;
-    Ok([rates(pool, 1), rates(pool, pool.threads())])
+    Ok([rates(pool, 1)?, rates(pool, pool.threads())?])
 }
 
-fn rates(pool: &Pool, threads: usize) -> Rates {
+fn rates(pool: &Pool, threads: usize) -> Result<Rates, String> {
     let level = Level::detect();
     let floats = BYTES / 4;
-    let source: Vec<Vec<f32>> = (0..threads).map(|_| vec![1.0; floats]).collect();
+    let source = regions(threads)?;
     let read = best(pool, threads, |n| {
-        black_box(reduce::sum(level, &source[n]));
+        // SAFETY: the region has as many floats, which nobody writes to.
+        let floats = unsafe { std::slice::from_raw_parts(source[n].first().cast(), floats) };
+        black_box(reduce::sum(level, floats));
         BYTES as u64
     });
-    let mut target: Vec<Vec<f32>> = (0..threads).map(|_| vec![0.0; floats]).collect();
-    let places: Vec<AtomicU64> =
-        target.iter_mut().map(|t| AtomicU64::new(t.as_mut_ptr() as u64)).collect();
+    let target = regions(threads)?;
     let copy = best(pool, threads, |n| {
-        let to = places[n].load(Ordering::Relaxed) as *mut u8;
+        let (from, to) = (source[n].first().cast_const(), target[n].first());
         // SAFETY: each thread has a target of its own, of as many bytes as its source.
-        unsafe { elementwise::stream(level, source[n].as_ptr().cast(), to, BYTES) };
+        unsafe { elementwise::stream(level, from, to, BYTES) };
         elementwise::fence();
         2 * BYTES as u64
     });
-    drop(target);
     let multiply = best(pool, threads, |_| {
         probe::multiply(level, 2_000_000, |sum| {
             black_box(sum);
         })
     });
-    Rates { threads, read, copy, multiply }
+    Ok(Rates { threads, read, copy, multiply })
+}
+
+/// For each thread a region of ones, in memory as tensors have it.
+fn regions(threads: usize) -> Result<Vec<Pages>, String> {
+    let region = |_| {
+        let pages = Pages::zeroed(BYTES).ok_or(format!("no room for {BYTES} bytes"))?;
+        // SAFETY: the region has as many floats, and nobody else has it.
+        unsafe { std::slice::from_raw_parts_mut(pages.first().cast::<f32>(), BYTES / 4) }.fill(1.0);
+        Ok(pages)
+    };
+    (0..threads).map(region).collect()
 }
 
 /// The best rate of a few rounds in which `threads` threads do `work`, which says how much it did.

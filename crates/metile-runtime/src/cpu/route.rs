@@ -98,8 +98,12 @@ pub(super) struct Route {
     high: usize,
     limits: Vec<Limit>,
     used: usize,
+    /// The pass's last axis.
+    inner: usize,
     /// Whether elements lie side by side as they are wanted, so that a whole row is used in place.
     pub direct: bool,
+    /// Whether each row goes on where the one before ends, so that several are one long row.
+    pub flat: bool,
     /// Whether what is written here should go past the caches.
     pub stream: bool,
 }
@@ -131,7 +135,9 @@ impl Default for Route {
             high: 0,
             limits: Vec::new(),
             used: 0,
+            inner: 0,
             direct: false,
+            flat: false,
             stream: false,
         }
     }
@@ -165,10 +171,13 @@ impl Route {
     /// Puts in the places, strides and extents that hold now.
     pub fn set(&mut self, form: &Form, pass: &Pass, access: &Access, views: &[View]) {
         let inner = pass.shape.rank() - 1;
+        let side = pass.shape.side(inner);
+        self.flat = pass.together > 1 && is_flat(access, inner, side as i64, views);
         self.at.clear();
         self.column.clear();
         self.used = 0;
-        self.high = pass.shape.side(inner);
+        self.inner = inner;
+        self.high = side;
         self.stream = false;
         let mut packed = false;
         match &access.place {
@@ -210,7 +219,7 @@ impl Route {
 
     fn limit(&mut self, index: &Index, inner: usize, extent: i64) {
         let outer = index.steps[..inner].iter().any(|&step| step != 0);
-        if let (Some(start), false) = (index.base.known(), outer) {
+        if let (Some(start), false, false) = (index.base.known(), outer, self.flat) {
             let (low, high) = within(start, index.steps[inner], extent, self.high as i64);
             if low == 0 {
                 self.high = self.high.min(high.max(0) as usize);
@@ -232,13 +241,9 @@ impl Route {
         self.at.step as isize
     }
 
-    /// Bytes (blocks, for packed formats) from row to row along an outer axis.
-    pub fn outer_step(&self, axis: usize) -> isize {
-        self.at.outer[axis] as isize
-    }
-    /// Whether rows along an outer axis have the same elements within the tensor.
-    pub fn is_even(&self, axis: usize) -> bool {
-        self.limits[..self.used].iter().all(|limit| limit.coordinate.outer[axis] == 0)
+    /// Bytes from row to row along the last but one axis of a pass of at least two.
+    pub fn row_step(&self) -> isize {
+        self.at.outer[self.inner - 1] as isize
     }
 
     /// For packed formats: the block that element 0's row begins with.
@@ -246,22 +251,99 @@ impl Route {
         self.at.at(regs, position)
     }
 
-    /// The row at `position` on the outer axes, of a program whose scratch memory is `scratch`.
+    /// The row at `position` on the outer axes, of `side` elements, of a program whose scratch memory is
+    /// `scratch`.
     #[inline]
-    pub fn row(&self, regs: &[u64], scratch: *mut u8, position: &[usize], walk: &mut Walk) {
+    pub fn row(
+        &self,
+        regs: &[u64],
+        scratch: *mut u8,
+        position: &[usize],
+        side: usize,
+        walk: &mut Walk,
+    ) {
+        self.begin(regs, scratch, position, side, walk);
+        for limit in &self.limits[..self.used] {
+            let start = limit.coordinate.at(regs, position);
+            limit.cut(start, side, walk);
+        }
+        walk.high = walk.high.max(walk.low);
+    }
+
+    fn begin(
+        &self,
+        regs: &[u64],
+        scratch: *mut u8,
+        position: &[usize],
+        side: usize,
+        walk: &mut Walk,
+    ) {
         let at = self.at.at(regs, position);
         walk.first = self.base.unwrap_or(scratch).wrapping_offset(at as isize);
         walk.low = 0;
-        walk.high = self.high;
+        walk.high = if self.flat { side } else { self.high };
+    }
+
+    /// What `rows` rows of `side` elements along `axis` have in common, the first being at `position`: which
+    /// of them lie within the tensor at all, and then the same elements of each. `None` if they differ.
+    pub fn rows(
+        &self,
+        regs: &[u64],
+        scratch: *mut u8,
+        position: &[usize],
+        (side, rows): (usize, usize),
+        walk: &mut Walk,
+    ) -> Option<(usize, usize)> {
+        let axis = position.len() - 1;
+        self.begin(regs, scratch, position, side, walk);
+        let (mut first, mut end) = (0, rows);
         for limit in &self.limits[..self.used] {
             let start = limit.coordinate.at(regs, position);
-            let (low, high) = match limit.coordinate.step {
-                0 if start >= 0 && start < limit.extent => continue,
-                step => within(start, step, limit.extent, self.high as i64),
-            };
-            walk.low = walk.low.max(low.max(0) as usize);
-            walk.high = walk.high.min(high.max(0) as usize);
+            let by_row = limit.coordinate.outer[axis];
+            if by_row == 0 {
+                limit.cut(start, side, walk);
+            } else if limit.coordinate.step == 0 {
+                let (low, high) = within(start, by_row, limit.extent, rows as i64);
+                first = first.max(low.max(0) as usize);
+                end = end.min(high.max(0) as usize);
+            } else {
+                return None;
+            }
         }
         walk.high = walk.high.max(walk.low);
+        Some((first, end.max(first)))
+    }
+}
+
+impl Limit {
+    /// Cuts a row of `side` elements, whose coordinate begins at `start`, to the extent.
+    #[inline]
+    fn cut(&self, start: i64, side: usize, walk: &mut Walk) {
+        let step = self.coordinate.step;
+        if step == 0 && start >= 0 && start < self.extent {
+            return;
+        }
+        let (low, high) = within(start, step, self.extent, side as i64);
+        walk.low = walk.low.max(low.max(0) as usize);
+        walk.high = walk.high.min(high.max(0) as usize);
+    }
+}
+
+/// Whether each row of an operand, of `side` elements, goes on where the one before ends, within the tensor
+/// as in memory.
+fn is_flat(access: &Access, inner: usize, side: i64, views: &[View]) -> bool {
+    let Some(outer) = inner.checked_sub(1) else { return false };
+    match &access.place {
+        Place::Slot { strides, .. } => strides[outer] == strides[inner].wrapping_mul(side),
+        Place::Tensor { format: Format::Packed(_), .. } => false,
+        Place::Tensor { view, index, .. } => {
+            let strides = &views[*view as usize].strides;
+            let along = |axis: usize| {
+                let terms = index.iter().zip(strides);
+                terms.fold(0i64, |sum, (i, s)| sum.wrapping_add(i.steps[axis].wrapping_mul(*s)))
+            };
+            along(outer) == along(inner).wrapping_mul(side)
+                && index.iter().all(|i| i.steps[outer] == i.steps[inner].wrapping_mul(side))
+        }
     }
 }

@@ -2,10 +2,12 @@
 
 use super::machine::Machine;
 use super::route::{Route, Walk};
+use super::view::read_bits;
 use metile_compiler::cpu::{Access, Place, ViewId};
 use metile_ir::dtype::{DType, Format};
 use metile_simd::elementwise as simd;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 /// The positions `low .. high` within `0 .. side` at which `start + step · position` lies in
 /// `0 .. extent`.
@@ -118,6 +120,45 @@ pub(super) fn copy_row(
         if dtype == DType::Bool {
             simd::normalize_bools(to, count);
         }
+    }
+}
+
+/// Copies `height` rows of `width` elements to `chunk`, of which those in `rows` lie within the tensor, all
+/// as `walk` has the first one. The operand is plain.
+pub(super) fn copy_rows(
+    machine: &Machine<'_>,
+    (access, route, walk): (&Access, &Route, &Walk),
+    rows: Range<usize>,
+    (height, width): (usize, usize),
+    chunk: *mut u8,
+) {
+    let bytes = access.dtype.bytes();
+    let fill = access.fill.map_or(0, |reg| machine.reg(reg));
+    let at = |row: usize, element: usize| chunk.wrapping_add((row * width + element) * bytes);
+    let (low, high) = (walk.low.min(width), walk.high.min(width));
+    let (step, next) = (route.step(), route.row_step());
+    let mut from = walk.first.wrapping_offset(step.wrapping_mul(low as isize));
+    from = from.wrapping_offset(next.wrapping_mul(rows.start as isize));
+    // SAFETY: the chunk has the rows; elements `low .. high` of those in `rows` lie in memory that the
+    // launch holds.
+    unsafe {
+        simd::fill(bytes, fill, at(0, 0), rows.start * width);
+        for row in rows.clone() {
+            if low > 0 || high < width {
+                simd::fill(bytes, fill, at(row, 0), low);
+                simd::fill(bytes, fill, at(row, high), width - high);
+            }
+            let (to, count) = (at(row, low), high - low);
+            if step == bytes as isize {
+                simd::copy(bytes, from, to, count);
+            } else if step == 0 && count > 0 {
+                simd::fill(bytes, read_bits(from, bytes), to, count);
+            } else {
+                simd::gather_strided(bytes, from, step, to, count);
+            }
+            from = from.wrapping_offset(next);
+        }
+        simd::fill(bytes, fill, at(rows.end, 0), (height - rows.end) * width);
     }
 }
 

@@ -115,6 +115,10 @@ pub unsafe fn cast(level: Level, from: DType, to: DType, a: *const u8, out: *mut
             }
             from_dtype!(from, one);
         }
+        (DType::F32, DType::I8 | DType::U8 | DType::I16 | DType::U16) => {
+            // SAFETY: as the caller promises.
+            unsafe { to_narrow(level, to, a, out, n) };
+        }
         _ => {
             macro_rules! one {
                 ($ty:ty) => {
@@ -123,6 +127,32 @@ pub unsafe fn cast(level: Level, from: DType, to: DType, a: *const u8, out: *mut
             }
             from_dtype!(from, one);
         }
+    }
+}
+
+/// `f32` to integers of 8 or 16 bits, as `as` does: cut off, saturating, 0 for NaN. Within the bounds a
+/// conversion to 32 bits is a vector instruction.
+///
+/// # Safety
+/// As [`cast`]'s.
+unsafe fn to_narrow(level: Level, to: DType, a: *const u8, out: *mut u8, n: usize) {
+    macro_rules! one {
+        ($ty:ty) => {{
+            // SAFETY: as the caller promises.
+            let (a, out) = unsafe { (run::<f32>(a, n), run_mut::<$ty>(out, n)) };
+            map(level, a, out, |x: f32| {
+                let x = if x.is_nan() { 0.0 } else { x };
+                let x = x.clamp(<$ty>::MIN as f32, <$ty>::MAX as f32);
+                // SAFETY: a number within the bounds.
+                unsafe { x.to_int_unchecked::<i32>() as $ty }
+            });
+        }};
+    }
+    match to {
+        DType::I8 => one!(i8),
+        DType::U8 => one!(u8),
+        DType::I16 => one!(i16),
+        _ => one!(u16),
     }
 }
 

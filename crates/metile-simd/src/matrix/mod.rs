@@ -77,7 +77,7 @@ pub unsafe fn dot(
     let cut = |o: &Operand, rows: usize| {
         let (valid_rows, valid_k) = (o.valid_rows.min(rows), o.valid_k.min(k));
         // An operand without elements has neither rows nor columns to visit.
-        Operand { source: o.source, valid_rows, valid_k }
+        Operand { valid_rows, valid_k, ..*o }
     };
     let (a, b) = (cut(a, m), cut(b, n));
     let shared = a.valid_k.min(b.valid_k);

@@ -16,6 +16,9 @@ pub struct Operand {
     pub valid_rows: usize,
     /// Elements of each row in memory.
     pub valid_k: usize,
+    /// If not 0: what lies there is the same as at the call before with this number, on any thread, so
+    /// that what was made of it then still serves.
+    pub version: u64,
 }
 
 /// Memory that a factor lies in.

@@ -41,7 +41,7 @@ pub(super) unsafe fn multiply<E: Element>(
             // SAFETY: passed on to the caller.
             unsafe {
                 match size.min(x.rows - row) {
-                    1 => lanes::run(level, Block::<E, 1, 8>(part)),
+                    1 => lanes::run(level, Single(part)),
                     2 => lanes::run(level, Block::<E, 2, 4>(part)),
                     3 => lanes::run(level, Block::<E, 3, 4>(part)),
                     4 => lanes::run(level, Block::<E, 4, 3>(part)),
@@ -75,6 +75,56 @@ impl<E: Element, const R: usize, const C: usize> Work for Block<E, R, C> {
         for at in (part.first..part.last).step_by(C) {
             // SAFETY: row `at` is below `last`.
             unsafe { several::<L, E, R, C>(&part, at) };
+        }
+    }
+}
+
+/// One row of `x` times rows of `w`, one after the other: a single stream of memory, which the processor
+/// fetches ahead by itself as well.
+struct Single<E>(Part<E>);
+
+/// Vectors of a row that are summed apart, so that additions do not wait for each other.
+const APART: usize = 4;
+/// Bytes ahead of the reads that a single stream is asked for.
+const STREAM_AHEAD: usize = 4096;
+
+impl<E: Element> Work for Single<E> {
+    type Output = ();
+    #[inline(always)]
+    unsafe fn run<L: Lanes>(self) {
+        let part = self.0;
+        let x = part.x.base.wrapping_add(part.row * part.x.stride);
+        let step = APART * LANES;
+        let (k, whole) = (part.k, part.k / step * step);
+        // Where rows follow each other, so does what is asked for.
+        for row in part.first..part.last {
+            let w = part.w.base.wrapping_offset(row as isize * part.w.stride);
+            // SAFETY: rows of `x` and `w` have `k` elements; targets are the results' places.
+            unsafe {
+                let mut acc = [L::splat(0.0); APART];
+                let mut i = 0;
+                while i < whole {
+                    for line in (0..step * E::BYTES).step_by(64) {
+                        let ahead = w.wrapping_add(i).cast::<u8>();
+                        L::prefetch(ahead.wrapping_add(STREAM_AHEAD + line));
+                    }
+                    for u in 0..APART {
+                        let at = i + u * LANES;
+                        acc[u] = L::load(x.add(at)).mul_add(E::load(w.add(at)), acc[u]);
+                    }
+                    i += step;
+                }
+                while i + LANES <= k {
+                    acc[0] = L::load(x.add(i)).mul_add(E::load(w.add(i)), acc[0]);
+                    i += LANES;
+                }
+                if i < k {
+                    let xv = L::load_first(x.add(i), k - i);
+                    acc[1] = xv.mul_add(E::load_first(w.add(i), k - i), acc[1]);
+                }
+                let sum = acc[0].add(acc[1]).add(acc[2].add(acc[3])).sum();
+                *part.targets.at(part.row, row) += sum;
+            }
         }
     }
 }

@@ -233,7 +233,7 @@ impl Factor {
     }
 
     fn operand(&self) -> Operand {
-        Operand { source: self.source, valid_rows: self.rows, valid_k: self.k }
+        Operand { source: self.source, valid_rows: self.rows, valid_k: self.k, version: 0 }
     }
 
     fn at(&self, values: &[f32], i: usize, j: usize) -> f64 {

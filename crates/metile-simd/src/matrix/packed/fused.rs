@@ -1,5 +1,6 @@
 //! `f32` rows times packed rows: integers are widened in registers and multiplied.
 
+use super::super::scratch::Key;
 use super::super::{Operand, Scratch};
 use super::kernel::{self, Block, Factor, GROUP, MOST, Part, ROWS, add_sum};
 use super::{Blocks, Held, Layout, Scales, UNIT, Weights, quarter};
@@ -58,7 +59,7 @@ const SMALLEST: f32 = f32::MIN_POSITIVE * (1 << 24) as f32;
 pub(super) unsafe fn multiply<F: Blocks>(
     level: Level,
     f: F,
-    shared: usize,
+    (shared, key): (usize, Option<Key>),
     x: &Operand,
     rows: usize,
     w: Weights,
@@ -71,13 +72,13 @@ pub(super) unsafe fn multiply<F: Blocks>(
     let span = Scales::of(f, w.units);
     let stride = units * UNIT + span.stride;
     let padded = rows.next_multiple_of(GROUP);
-    let base = scratch.x.floats(padded * stride);
+    let (base, found) = scratch.arranged.floats(padded * stride, key);
     let straight = scratch.strip.floats(units * UNIT);
     let y = scratch.y.floats(padded * w.rows);
     let scales = scratch.scales.floats(ROWS * 2 * span.stride);
     // SAFETY: passed on to the caller; `base` holds the rows.
     unsafe {
-        for row in 0..rows {
+        for row in 0..if found { 0 } else { rows } {
             let to = base.add(row * stride);
             if row >= x.valid_rows {
                 std::ptr::write_bytes(to, 0, stride);
@@ -88,6 +89,7 @@ pub(super) unsafe fn multiply<F: Blocks>(
             std::ptr::write_bytes(to.add(units * UNIT), 0, span.stride);
             let from = std::slice::from_raw_parts(straight, units * UNIT);
             if !lanes::run(level, Arrange { f, from, first: w.units.0, span, to }) {
+                scratch.arranged.forget();
                 return None;
             }
         }

@@ -120,6 +120,55 @@ unsafe fn several<L: Lanes, F: Blocks, X: Factor, const R: usize, const C: usize
                 acc[r][c] = constant_part::<L, F>(part.span, scales, sums);
             }
         }
+        if F::UNITS == 1 {
+            units::<L, F, X, R, C>(part, &rows, &mut acc);
+        } else {
+            super_blocks::<L, F, X, R, C>(part, &rows, &mut acc);
+        }
+        for r in 0..R {
+            for c in 0..C {
+                if at + c < part.w.rows {
+                    *part.y.add(r * part.w.rows + at + c) = acc[r][c].sum();
+                }
+            }
+        }
+    }
+}
+
+/// Adds the products of all units where a block is one.
+#[inline(always)]
+unsafe fn units<L: Lanes, F: Blocks, X: Factor, const R: usize, const C: usize>(
+    part: &Part<F>,
+    rows: &[Row; C],
+    acc: &mut [[L; C]; R],
+) {
+    let (first, end) = part.w.units;
+    let step = C * part.w.unit_bytes;
+    let mut ahead = part.f.address(rows[0], first, 0).wrapping_add(AHEAD);
+    let mut x = part.x;
+    for block in first..end {
+        // As many lines as a step goes on by, and rarely one twice: cheaper than counting.
+        L::prefetch(ahead);
+        if C > 1 {
+            L::prefetch(ahead.wrapping_add(LINE));
+        }
+        ahead = ahead.wrapping_add(step);
+        // SAFETY: the block is in memory, `x` has the unit.
+        unsafe { one_unit::<L, F, X, R, C>(part, rows, block, 0, x, acc) };
+        x = x.wrapping_add(X::STEP);
+    }
+}
+
+/// Adds the products of all units where a block has several.
+#[inline(always)]
+unsafe fn super_blocks<L: Lanes, F: Blocks, X: Factor, const R: usize, const C: usize>(
+    part: &Part<F>,
+    rows: &[Row; C],
+    acc: &mut [[L; C]; R],
+) {
+    let (first, end) = part.w.units;
+    // SAFETY: blocks of the units are in memory, and `x` has the units.
+    unsafe {
         let (mut block, mut unit) = (first / F::UNITS, first % F::UNITS);
         let mut left = end - first;
         let mut x = part.x;
@@ -140,22 +189,15 @@ unsafe fn several<L: Lanes, F: Blocks, X: Factor, const R: usize, const C: usize
                     for kind in 0..F::KINDS {
                         let unit = unit / F::KINDS * F::KINDS + kind;
                         let x = x.add(kind * X::STEP);
-                        one_unit::<L, F, X, R, C>(part, &rows, block, unit, x, &mut acc);
+                        one_unit::<L, F, X, R, C>(part, rows, block, unit, x, acc);
                     }
                 } else {
-                    one_unit::<L, F, X, R, C>(part, &rows, block, unit, x, &mut acc);
+                    one_unit::<L, F, X, R, C>(part, rows, block, unit, x, acc);
                 }
                 x = x.add(kinds * X::STEP);
                 unit += kinds;
             }
             (block, unit) = (block + 1, 0);
-        }
-        for r in 0..R {
-            for c in 0..C {
-                if at + c < part.w.rows {
-                    *part.y.add(r * part.w.rows + at + c) = acc[r][c].sum();
-                }
-            }
         }
     }
 }

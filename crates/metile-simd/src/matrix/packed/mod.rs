@@ -10,12 +10,13 @@ mod quantized;
 
 pub(super) use decode::decode;
 
+use super::scratch::Key;
 use super::small::{self, Targets};
 use super::{Operand, Scratch, Source};
 use crate::Level;
 use crate::lanes::{LANES, Lanes, Words};
-use metile_ir::PackedFormat;
 use metile_ir::dtype::AffineBits;
+use metile_ir::{DType, PackedFormat};
 
 /// Elements that share a scale at least pairwise: the unit of every loop over packed weights.
 const UNIT: usize = 32;
@@ -326,6 +327,7 @@ pub(super) unsafe fn multiply(
     let unit_bytes = if dense { format.array_bytes()[0] / per_block } else { 0 };
     let weights = Weights { format, parts, row_stride, rows: w.valid_rows, units, unit_bytes };
     let rows = targets.count();
+    let key = key(x, rows, shared, format, units);
     // SAFETY: passed on to the caller. Blocks of valid elements are whole in memory.
     unsafe {
         let products = match x.source {
@@ -335,11 +337,11 @@ pub(super) unsafe fn multiply(
                 let first = first_k / UNIT;
                 let x = quantized::Blocks8 { parts, row_stride, first, valid: x.valid_rows, rows };
                 with_blocks!(format, f => {
-                    quantized::multiply(level, f, shared, x, weights, scratch)
+                    quantized::multiply(level, f, (shared, key), x, weights, scratch)
                 })
             }
             _ => with_blocks!(format, f => {
-                fused::multiply(level, f, shared, x, rows, weights, scratch)
+                fused::multiply(level, f, (shared, key), x, rows, weights, scratch)
             }),
         };
         let Some(products) = products else { return false };
@@ -356,4 +358,34 @@ pub(super) unsafe fn multiply(
         }
     }
     true
+}
+
+/// What rows of `x` are once they are arranged; `None` if they may change.
+fn key(
+    x: &Operand,
+    rows: usize,
+    shared: usize,
+    weights: PackedFormat,
+    units: (usize, usize),
+) -> Option<Key> {
+    let (base, row_stride, k_stride, format) = match x.source {
+        // Halves would need their dtype here; rows of activations are `f32`.
+        Source::Plain { dtype, .. } if dtype != DType::F32 => return None,
+        Source::Plain { base, row_stride, k_stride, .. } => (base, row_stride, k_stride, None),
+        Source::Packed { format, parts, row_stride, first_k } => {
+            (parts[0], row_stride, first_k as isize, Some(format))
+        }
+    };
+    let (version, valid, formats) = (x.version, x.valid_rows, (format, weights));
+    (version != 0).then_some(Key {
+        version,
+        base,
+        row_stride,
+        k_stride,
+        rows,
+        valid,
+        shared,
+        formats,
+        units,
+    })
 }

@@ -2,6 +2,7 @@
 //! applied to a unit's sum.
 
 use super::super::Scratch;
+use super::super::scratch::Key;
 use super::kernel::{self, Block, Factor, GROUP, MOST, Part, ROWS, add_sum};
 use super::{Blocks, Held, Layout, Scales, Sign, UNIT, Weights};
 use crate::Level;
@@ -74,7 +75,7 @@ impl Factor for Quantized {
 pub(super) unsafe fn multiply<F: Blocks>(
     level: Level,
     f: F,
-    shared: usize,
+    (shared, key): (usize, Option<Key>),
     x: Blocks8,
     w: Weights,
     scratch: &mut Scratch,
@@ -87,12 +88,12 @@ pub(super) unsafe fn multiply<F: Blocks>(
     // Rows begin at multiples of 32 bytes, as panels do.
     let stride = units * Quantized::STEP + span.stride;
     let padded = x.rows.next_multiple_of(GROUP);
-    let base = scratch.x.floats(padded * stride);
+    let (base, found) = scratch.arranged.floats(padded * stride, key);
     let y = scratch.y.floats(padded * w.rows);
     let scales = scratch.scales.floats(ROWS * 2 * span.stride);
     // SAFETY: passed on to the caller; `base` holds the padded rows.
     unsafe {
-        for row in 0..x.rows {
+        for row in 0..if found { 0 } else { x.rows } {
             let to = base.add(row * stride);
             if row >= x.valid {
                 std::ptr::write_bytes(to, 0, stride);
