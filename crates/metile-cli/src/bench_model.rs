@@ -153,7 +153,11 @@ fn print_kernels(model: &mut Model, rows: usize) -> anyhow::Result<()> {
     sums.sort_by_key(|sum| std::cmp::Reverse(sum.2));
     let all: Duration = sums.iter().map(|sum| sum.2).sum();
     let mut out = io::stdout().lock();
-    writeln!(out, "{rows} at once: {:.2} ms, of which", all.as_secs_f64() * 1e3 / f64::from(TIMES))?;
+    writeln!(
+        out,
+        "{rows} at once: {:.2} ms, of which",
+        all.as_secs_f64() * 1e3 / f64::from(TIMES)
+    )?;
     for (kernel, count, time) in sums {
         let share = 100.0 * time.as_secs_f64() / all.as_secs_f64();
         let each = time.as_secs_f64() * 1e6 / f64::from(count);

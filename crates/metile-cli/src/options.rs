@@ -5,6 +5,9 @@ use metile::Device;
 use metile_models::decoder::{Activations, RopeFrequencies};
 use metile_models::sampling::Settings;
 
+/// Prompt tokens that are read at a time, unless the user says otherwise.
+const CHUNK: usize = 256;
+
 /// Which model, where, and how it is set up.
 #[derive(Clone, Debug, Args)]
 pub struct ModelOptions {
@@ -22,7 +25,7 @@ pub struct ModelOptions {
     #[arg(long, value_enum, default_value_t = ActivationsName::F32)]
     pub activations: ActivationsName,
     /// Prompt tokens read at a time
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = at_least_one)]
+    #[arg(long, value_name = "N", default_value_t = CHUNK, value_parser = at_least_one)]
     pub chunk: usize,
     /// Tokens that there is room for; at most the model's own context
     #[arg(long, value_name = "N", value_parser = at_least_one)]
@@ -31,6 +34,21 @@ pub struct ModelOptions {
     /// compare with numbers made so
     #[arg(long, value_enum, default_value_t = FrequenciesName::F32)]
     pub rope_frequencies: FrequenciesName,
+}
+
+impl ModelOptions {
+    /// A model with all else as it is by default.
+    pub fn of(model: &str) -> ModelOptions {
+        ModelOptions {
+            model: model.to_owned(),
+            download: false,
+            device: DeviceName::default(),
+            activations: ActivationsName::F32,
+            chunk: CHUNK,
+            context: None,
+            rope_frequencies: FrequenciesName::F32,
+        }
+    }
 }
 
 /// How tokens are drawn.

@@ -243,6 +243,8 @@ pub struct Pass {
     pub homes: Vec<(Temp, u16)>,
     /// Operands that steps read in place, as [`Source::Access`].
     pub reads: Vec<u16>,
+    /// Operands of which a row has one element, repeated, that steps read as such.
+    pub ones: Vec<u16>,
     /// Rows that are handled at once, in one chunk: more than one where rows are short.
     pub together: usize,
     /// Whether the place of every operand's tensor is known when arguments are bound.
@@ -400,6 +402,28 @@ impl Step {
                 read(value);
             }
             Step::Store { value, .. } | Step::Reduce { value, .. } => read(value),
+        }
+    }
+
+    /// Calls `f` with every operand in memory that the step reads and may have as one element for a whole
+    /// row, as it may have a scalar.
+    pub fn for_each_one(&self, f: &mut dyn FnMut(u16)) {
+        let mut one = |source: &Source| {
+            if let Source::Access(access) = source {
+                f(*access);
+            }
+        };
+        match self {
+            Step::Binary { a, b, .. } | Step::Compare { a, b, .. } if a != b => {
+                // One of the two has to be a row.
+                if !matches!(a, Source::Access(_) | Source::Reg(_)) {
+                    one(b);
+                } else if !matches!(b, Source::Access(_) | Source::Reg(_)) {
+                    one(a);
+                }
+            }
+            Step::Chain { b, c, .. } => [b, c].into_iter().for_each(one),
+            _ => {}
         }
     }
 

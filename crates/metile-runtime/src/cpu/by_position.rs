@@ -64,7 +64,9 @@ impl Here<'_> {
     /// A choice by position: mostly all of the one or all of the other, which then need not move.
     pub(super) fn select_by_index(&mut self, machine: &Machine<'_>, step: &Step) {
         let Step::SelectIndex { dtype, op, ref x, ref y, a, b, to } = *step else { return };
-        let kept = self.pass.homes.iter().any(|(temp, _)| *temp == to);
+        // Made where one of the two already is, the other is put in.
+        let in_place = [a, b].contains(&Source::Temp(to));
+        let kept = in_place || self.pass.homes.iter().any(|(temp, _)| *temp == to);
         let own = if kept { self.temp(to) } else { self.own(to) };
         let width = self.width();
         for row in 0..self.rows {
@@ -107,8 +109,11 @@ impl Here<'_> {
             match from {
                 Source::Reg(reg) => simd::fill(bytes, machine.reg(reg), to.wrapping_add(skip), n),
                 other => {
-                    let from = self.pointer(other).wrapping_add(skip);
-                    simd::copy(bytes, from, to.wrapping_add(skip), n);
+                    let (from, to) =
+                        (self.pointer(other).wrapping_add(skip), to.wrapping_add(skip));
+                    if from != to.cast_const() {
+                        simd::copy(bytes, from, to, n);
+                    }
                 }
             }
         }
@@ -142,8 +147,15 @@ impl Here<'_> {
         // SAFETY: chunks, the mask and what is filled hold the elements.
         unsafe {
             compare_lines(op, lines, mask, n);
-            let [a, b] = pointers;
+            let [mut a, mut b] = pointers;
             let to = to.wrapping_add(skip);
+            // A step's result overlaps nothing that it reads.
+            let aside = [&mut a, &mut b].into_iter().zip(&mut filled);
+            for (pointer, filled) in aside.filter(|(p, _)| **p == to.cast_const()) {
+                let filled = filled.as_mut_ptr().cast();
+                simd::copy(dtype.bytes(), *pointer, filled, n);
+                *pointer = filled;
+            }
             simd::select(machine.worker.level, dtype.bytes(), mask, a, b, to, n);
         }
     }

@@ -134,6 +134,15 @@ impl<'p> Here<'p> {
             let found = self.read(machine, access, self.copy(access));
             self.read[access as usize].write(found);
         }
+        for &access in &self.pass.ones {
+            let (operand, _, walk) = self.operand_at(access);
+            let mut place = walk.first.cast_const();
+            if walk.low == walk.high {
+                let fill = operand.fill.map_or(&0, |reg| &machine.program.regs[reg as usize]);
+                place = std::ptr::from_ref(fill).cast();
+            }
+            self.read[access as usize].write(place);
+        }
     }
 
     fn fetch_ahead(&self, machine: &mut Machine<'_>, access: u16) {

@@ -190,7 +190,10 @@ impl Here<'_> {
                 first: std::ptr::from_ref(&machine.program.regs[reg as usize]).cast(),
                 one: true,
             },
-            other => Operand { first: self.pointer(other), one: false },
+            Source::Access(access) => {
+                Operand { first: self.pointer(source), one: self.pass.ones.contains(&access) }
+            }
+            Source::Temp(temp) => Operand { first: self.temp(temp), one: false },
         }
     }
 

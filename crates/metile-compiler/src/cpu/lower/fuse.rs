@@ -29,6 +29,31 @@ pub(super) fn chains(pass: &mut Pass) {
     });
 }
 
+/// A choice by position between a chunk that nobody else reads and something else is made in that chunk.
+pub(super) fn choices(pass: &mut Pass) {
+    let (uses, made) = (uses(pass), makers(pass));
+    for n in 0..pass.steps.len() {
+        let Step::SelectIndex { a, b, to, .. } = pass.steps[n] else { continue };
+        let alone = |source: Source| match source {
+            Source::Temp(temp) if uses[temp as usize] == 1 => {
+                // A choice may be what it was made from, which others read.
+                let made = made[temp as usize]?;
+                let choice = matches!(pass.steps[made], Step::SelectIndex { .. });
+                (!choice).then_some((made, temp))
+            }
+            _ => None,
+        };
+        let Some((maker, old)) = alone(a).or_else(|| alone(b)) else { continue };
+        for step in [maker, n] {
+            pass.steps[step].for_each_temp(&mut |temp, _| {
+                if *temp == old {
+                    *temp = to;
+                }
+            });
+        }
+    }
+}
+
 /// How often each chunk is read.
 fn uses(pass: &mut Pass) -> Vec<u32> {
     let mut uses = vec![0; pass.temps as usize];

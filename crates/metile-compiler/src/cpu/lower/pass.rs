@@ -40,6 +40,7 @@ impl Open {
                 first_access: 0,
                 homes: Vec::new(),
                 reads: Vec::new(),
+                ones: Vec::new(),
                 together: 1,
                 fixed: false,
                 only_stores: false,
@@ -290,6 +291,7 @@ impl Lowering<'_> {
             .any(|s| matches!(s, Step::Store { .. } | Step::Scatter { .. } | Step::Reduce { .. }))
         {
             fuse::chains(&mut open.pass);
+            fuse::choices(&mut open.pass);
             let alone = open.written_alone(&self.roots);
             fuse::homes(&mut open.pass, &alone);
             reuse_temps(&mut open.pass);
@@ -416,9 +418,31 @@ fn summarize(pass: &mut Pass) {
     };
     let only_stores =
         !pass.homes.iter().any(in_slot) && !pass.steps.iter().any(|s| elsewhere(s) || fed(s));
-    pass.reads = reads;
     pass.only_stores = only_stores;
     pass.together = together(pass);
+    pass.ones = if pass.together == 1 { ones(pass, &reads) } else { Vec::new() };
+    reads.retain(|access| !pass.ones.contains(access));
+    pass.reads = reads;
+}
+
+/// Those of `reads` that have one element along a row, where no step needs more of it.
+fn ones(pass: &Pass, reads: &[u16]) -> Vec<u16> {
+    let inner = pass.shape.rank() - 1;
+    let repeated = |access: &Access| match &access.place {
+        Place::Slot { strides, .. } => strides[inner] == 0,
+        Place::Tensor { index, .. } => index.iter().all(|i| i.steps[inner] == 0),
+    };
+    let (mut uses, mut as_one) = (vec![0; pass.accesses.len()], vec![0; pass.accesses.len()]);
+    for step in &pass.steps {
+        step.for_each_read(&mut |access| uses[access as usize] += 1);
+        step.for_each_one(&mut |access| as_one[access as usize] += 1);
+    }
+    let fits = |&access: &u16| {
+        let at = access as usize;
+        let operand = &pass.accesses[at];
+        operand.is_plain() && repeated(operand) && uses[at] == as_one[at]
+    };
+    reads.iter().copied().filter(fits).collect()
 }
 
 /// Rows that one chunk has room for, unless a chunk that is made in a slot would not lie there so.
