@@ -3,6 +3,7 @@
 use super::process::{Peers, Request};
 use super::{Arm, Measured};
 use metile::prelude::*;
+use metile::runtime::cpu;
 use std::time::Instant;
 
 /// A kernel at one size.
@@ -68,6 +69,11 @@ pub fn bytes(measured: &Measured) -> Option<usize> {
     }
 }
 
+fn weight_bytes(case: Case) -> usize {
+    let [rows, cols] = case.size;
+    rows * cols * if case.name == "project_bf16" { 2 } else { 4 }
+}
+
 /// Measures all cases that `wanted` asks for.
 ///
 /// # Errors
@@ -87,6 +93,17 @@ pub fn measure(
         let once = ours(peers, 3)?.map_err(anyhow::Error::msg)?;
         let repeats = ((0.1 / super::median(once)) as usize).clamp(3, 200);
         let mut arms: Vec<(String, Arm<'_>)> = vec![("metile".to_owned(), ours)];
+        if case.name.starts_with("project") {
+            // The machine's own rate for as many bytes, at the same time.
+            let read = cpu::Reader::new(weight_bytes(case)).map_err(anyhow::Error::msg)?;
+            arms.push((
+                "reading".to_owned(),
+                Box::new(move |_, repeats| {
+                    let seconds = (0..repeats).map(|_| read.seconds());
+                    Ok(Ok(seconds.collect()))
+                }),
+            ));
+        }
         for &peer in case.peers {
             let theirs = move |peers: &mut Peers, repeats: usize| {
                 let Case { name, size, .. } = case;

@@ -40,6 +40,10 @@ pub struct Arguments {
     report: Option<PathBuf>,
 }
 
+/// How long nothing is done between two arms: threads of the one before may still look for work (those of
+/// OpenMP for a fifth of a second).
+const PAUSE: Duration = Duration::from_millis(300);
+
 /// One way to do a case: gives the seconds of each repeat, or why it can't.
 type Arm<'a> = Box<dyn FnMut(&mut Peers, usize) -> anyhow::Result<Result<Vec<f64>, String>> + 'a>;
 
@@ -75,7 +79,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         |case: &str| arguments.cases.is_empty() || arguments.cases.iter().any(|c| c == case);
     let mut cases = Vec::new();
     let mut each = |measured: &Measured| {
-        writeln!(out, "{}", measured.line(rates.read))?;
+        writeln!(out, "{}", measured.line())?;
         cases.push(measured.json());
         Ok(())
     };
@@ -133,8 +137,7 @@ fn in_turn(
         }
         for n in order {
             let Ok(known) = &mut samples[n] else { continue };
-            // Threads of the arm before may still look for work.
-            std::thread::sleep(Duration::from_millis(30));
+            std::thread::sleep(PAUSE);
             match arms[n](peers, repeats)? {
                 Ok(seconds) => known.push(median(seconds)),
                 Err(why) => samples[n] = Err(why),
@@ -162,7 +165,7 @@ impl Measured {
         self.arms.iter().filter(|(name, _)| name.starts_with("metile")).count()
     }
 
-    fn line(&self, read: f64) -> String {
+    fn line(&self) -> String {
         let [rows, cols] = self.size;
         let size = if cols == 0 { format!("{rows}") } else { format!("{rows}×{cols}") };
         let mut text = format!("{:<13}{size:>12}", self.case);
@@ -173,11 +176,7 @@ impl Measured {
                 _ => format!("{:>11.1} µs", seconds * 1e6),
             };
             if let Some(bytes) = kernels::bytes(self) {
-                let rate = bytes as f64 / seconds;
-                text += &format!("  {:.1} GB/s", rate / 1e9);
-                if self.case.starts_with("project") {
-                    text += &format!(", {:.2} of the read rate", rate / read);
-                }
+                text += &format!("  {:.1} GB/s", bytes as f64 / seconds / 1e9);
             }
             for arm in self.own()..self.arms.len() {
                 let name = &self.arms[arm].0;

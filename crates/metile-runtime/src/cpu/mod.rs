@@ -9,6 +9,7 @@ mod pass;
 mod persistent;
 mod pool;
 mod probe;
+mod processors;
 mod route;
 mod scalar;
 mod tile;
@@ -17,7 +18,7 @@ mod walk;
 
 pub(crate) use launch::{Bound, run, run_all};
 pub(crate) use pool::pool;
-pub use probe::{Rates, probe};
+pub use probe::{Rates, Reader, probe};
 
 use metile_compiler::cpu::{Form, lower};
 use metile_ir::interp::{self, Argument, Buffer, Failure};

@@ -4,7 +4,7 @@ use super::machine::Machine;
 use super::pass::Here;
 use super::route::{Route, Walk};
 use super::walk;
-use metile_compiler::cpu::{Access, Place, Step};
+use metile_compiler::cpu::{Access, Step};
 use metile_ir::tile::MAX_RANK;
 use metile_simd::elementwise as simd;
 use std::ops::Range;
@@ -127,8 +127,8 @@ impl<'p> Here<'p> {
         let ahead = self.pass.heavy || self.pass.only_stores;
         for &access in &self.pass.reads {
             let (operand, route, _) = self.operand_at(access);
-            let tensor = matches!(operand.place, Place::Tensor { .. });
-            if ahead && tensor && route.step() == operand.dtype.bytes() as isize {
+            // What the caches hold is soon there.
+            if ahead && route.stream && route.step() == operand.dtype.bytes() as isize {
                 self.fetch_ahead(machine, access);
             }
             let found = self.read(machine, access, self.copy(access));

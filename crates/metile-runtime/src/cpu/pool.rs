@@ -1,6 +1,7 @@
 //! The threads that programs run on: started once, kept on their processors, awake for a while after
 //! each launch.
 
+use super::processors::Processors;
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -16,6 +17,7 @@ const MAX_THREADS: usize = 1024;
 
 type Job = *const (dyn Fn(usize) + Sync);
 
+#[derive(Debug)]
 struct Shared {
     /// Counts launches; a worker that sees it change has a job.
     generation: AtomicU64,
@@ -34,9 +36,12 @@ unsafe impl Sync for Shared {}
 unsafe impl Send for Shared {}
 
 /// The pool.
+#[derive(Debug)]
 pub(crate) struct Pool {
     shared: &'static Shared,
     threads: usize,
+    /// Where the threads are, if each has a processor of its own.
+    processors: Option<Processors>,
     /// Held while a job is under way: one at a time.
     submit: Mutex<()>,
 }
@@ -74,16 +79,16 @@ impl Pool {
             wake: Condvar::new(),
             panicked: AtomicBool::new(false),
         }));
-        let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
+        // Pinned where there is a processor for each; else the system shares them out.
+        let processors = Processors::for_threads(threads);
         for n in 1..threads {
-            // Pinned where there is a processor for each; else the system shares them out.
-            let processor = (threads <= processors).then_some(n);
+            let processors = processors.clone();
             std::thread::Builder::new()
                 .name(format!("metile-{n}"))
-                .spawn(move || work(shared, n, processor))
+                .spawn(move || work(shared, n, processors))
                 .map_err(|e| format!("thread {n} of {threads} could not be started: {e}"))?;
         }
-        Ok(Pool { shared, threads, submit: Mutex::new(()) })
+        Ok(Pool { shared, threads, processors, submit: Mutex::new(()) })
     }
 
     /// Threads that a job runs on, the caller's included.
@@ -96,6 +101,9 @@ impl Pool {
         let _alone = self.submit.lock().unwrap_or_else(PoisonError::into_inner);
         if self.threads == 1 {
             return job(0);
+        }
+        if let Some(processors) = &self.processors {
+            processors.step_aside(self.threads);
         }
         let shared = self.shared;
         // SAFETY: the lifetime ends when this function does, and no worker has the job by then.
@@ -135,9 +143,9 @@ pub(super) fn wait_until(done: impl Fn() -> bool) {
     }
 }
 
-fn work(shared: &'static Shared, n: usize, processor: Option<usize>) {
-    if let Some(processor) = processor {
-        pin(processor);
+fn work(shared: &'static Shared, n: usize, processors: Option<Processors>) {
+    if let Some(processors) = processors {
+        processors.pin(n);
     }
     let mut seen = 0;
     loop {
@@ -181,26 +189,3 @@ fn next(shared: &Shared, seen: u64) -> u64 {
         guard = shared.wake.wait(guard).unwrap_or_else(PoisonError::into_inner);
     }
 }
-
-/// Keeps this thread on the `n`-th processor that the process may use. Where the system says no, it
-/// runs wherever it is put.
-#[cfg(target_os = "linux")]
-fn pin(n: usize) {
-    // SAFETY: plain system calls on a zeroed set of the right size.
-    unsafe {
-        let size = size_of::<libc::cpu_set_t>();
-        let mut allowed: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(0, size, &mut allowed) != 0 {
-            return;
-        }
-        let all = (0..libc::CPU_SETSIZE as usize).filter(|&cpu| libc::CPU_ISSET(cpu, &allowed));
-        let Some(cpu) = all.into_iter().nth(n) else { return };
-        let mut only: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut only);
-        if libc::sched_setaffinity(0, size, &only) != 0 {
-            tracing::debug!(target: "metile", "a thread of the pool could not be pinned");
-        }
-    }
-}
-#[cfg(not(target_os = "linux"))]
-fn pin(_: usize) {}

@@ -39,14 +39,14 @@ pub fn probe() -> Result<[Rates; 2], String> {
 fn rates(pool: &Pool, threads: usize) -> Result<Rates, String> {
     let level = Level::detect();
     let floats = BYTES / 4;
-    let source = regions(threads)?;
+    let source = ones(threads, BYTES)?;
     let read = best(pool, threads, |n| {
         // SAFETY: the region has as many floats, which nobody writes to.
         let floats = unsafe { std::slice::from_raw_parts(source[n].first().cast(), floats) };
         black_box(reduce::sum(level, floats));
         BYTES as u64
     });
-    let target = regions(threads)?;
+    let target = ones(threads, BYTES)?;
     let copy = best(pool, threads, |n| {
         let (from, to) = (source[n].first().cast_const(), target[n].first());
         // SAFETY: each thread has a target of its own, of as many bytes as its source.
@@ -62,12 +62,45 @@ fn rates(pool: &Pool, threads: usize) -> Result<Rates, String> {
     Ok(Rates { threads, read, copy, multiply })
 }
 
+/// Reads memory on all threads, as fast as the machine can: what a kernel that goes over as many bytes is
+/// compared with.
+#[derive(Debug)]
+pub struct Reader {
+    parts: Vec<Pages>,
+    pool: &'static Pool,
+}
+
+impl Reader {
+    /// For `bytes` bytes, as even parts of all threads.
+    ///
+    /// # Errors
+    /// If the threads can't be started or there is no room.
+    pub fn new(bytes: usize) -> Result<Reader, String> {
+        let pool = pool()?;
+        let parts = ones(pool.threads(), bytes.div_ceil(pool.threads()).next_multiple_of(4))?;
+        Ok(Reader { parts, pool })
+    }
+
+    /// Reads them all once; gives the seconds that it took.
+    pub fn seconds(&self) -> f64 {
+        let level = Level::detect();
+        let start = Instant::now();
+        self.pool.run(&|n| {
+            let part = &self.parts[n];
+            // SAFETY: the part has as many floats, which nobody writes to.
+            let floats = unsafe { std::slice::from_raw_parts(part.first().cast(), part.len() / 4) };
+            black_box(reduce::sum(level, floats));
+        });
+        start.elapsed().as_secs_f64()
+    }
+}
+
 /// For each thread a region of ones, in memory as tensors have it.
-fn regions(threads: usize) -> Result<Vec<Pages>, String> {
+fn ones(threads: usize, bytes: usize) -> Result<Vec<Pages>, String> {
     let region = |_| {
-        let pages = Pages::zeroed(BYTES).ok_or(format!("no room for {BYTES} bytes"))?;
+        let pages = Pages::zeroed(bytes).ok_or(format!("no room for {bytes} bytes"))?;
         // SAFETY: the region has as many floats, and nobody else has it.
-        unsafe { std::slice::from_raw_parts_mut(pages.first().cast::<f32>(), BYTES / 4) }.fill(1.0);
+        unsafe { std::slice::from_raw_parts_mut(pages.first().cast::<f32>(), bytes / 4) }.fill(1.0);
         Ok(pages)
     };
     (0..threads).map(region).collect()

@@ -104,7 +104,8 @@ pub(super) struct Route {
     pub direct: bool,
     /// Whether each row goes on where the one before ends, so that several are one long row.
     pub flat: bool,
-    /// Whether what is written here should go past the caches.
+    /// Whether the tensor is more than the caches hold: what is written should go past them, and what
+    /// is read be asked for in time.
     pub stream: bool,
 }
 

@@ -6,7 +6,8 @@ use metile_ir::interp::TensorArgument;
 use metile_ir::packed;
 use metile_ir::tile::{MAX_RANK, TensorType};
 
-/// Outputs from this size on are written past the caches: nobody finds them there later.
+/// From this size on a tensor is more than the caches hold: its elements are written past them and asked for
+/// before they are read.
 const STREAM_BYTES: u64 = 8 << 20;
 
 /// A tensor or a view of one. Every index within its shape lies in memory that the launch holds.
@@ -19,7 +20,7 @@ pub(super) struct View {
     /// Elements (blocks, for packed formats) from one index to the next; 0 beyond the rank.
     pub strides: [i64; MAX_RANK],
     pub rank: usize,
-    /// Whether the whole tensor is too large to be found in a cache after it is written.
+    /// Whether the whole tensor is too large to be found in a cache.
     pub stream: bool,
 }
 

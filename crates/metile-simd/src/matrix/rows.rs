@@ -104,9 +104,9 @@ impl<E: Element> Work for Single<E> {
                 let mut acc = [L::splat(0.0); APART];
                 let mut i = 0;
                 while i < whole {
-                    for line in (0..step * E::BYTES).step_by(64) {
-                        let ahead = w.wrapping_add(i).cast::<u8>();
-                        L::prefetch(ahead.wrapping_add(STREAM_AHEAD + line));
+                    // The processor fetches wide elements ahead fast enough by itself.
+                    if E::BYTES < 4 {
+                        L::prefetch(w.wrapping_add(i).cast::<u8>().wrapping_add(STREAM_AHEAD));
                     }
                     for u in 0..APART {
                         let at = i + u * LANES;
