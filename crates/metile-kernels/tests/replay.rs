@@ -78,3 +78,36 @@ fn decode_agrees_with_prefill() {
         }
     }
 }
+
+/// Launches that have nothing to do with each other may run side by side; each still sees what those
+/// before it wrote. Chains of sums and products in an order that mixes them, replayed often.
+#[test]
+fn launches_see_what_earlier_ones_wrote() {
+    use kernels::elementwise::{Plus, Times, combine};
+    const LENGTH: usize = 5_000;
+    for device in devices() {
+        let ones = Tensor::from_slice(&device, [1, LENGTH], &[1.0f32; LENGTH]).unwrap();
+        let twos = Tensor::from_slice(&device, [1, LENGTH], &[2.0f32; LENGTH]).unwrap();
+        let new = || Tensor::<f32, 2>::zeros(&device, [1, LENGTH]).unwrap();
+        let (mut a, mut b, mut c, mut d) = (new(), new(), new(), new());
+        let mut list = CommandList::new(&device);
+        for _ in 0..4 {
+            // a and b are apart; c reads both, and a is written again while d still reads c.
+            list.record(combine::<f32, Plus>(&ones, &twos, &mut a)).unwrap();
+            list.record(combine::<f32, Times>(&twos, &twos, &mut b)).unwrap();
+            list.record(combine::<f32, Plus>(&a, &b, &mut c)).unwrap();
+            list.record(combine::<f32, Times>(&c, &twos, &mut d)).unwrap();
+            list.record(combine::<f32, Plus>(&d, &ones, &mut a)).unwrap();
+            list.record(combine::<f32, Plus>(&a, &d, &mut b)).unwrap();
+        }
+        for _ in 0..if device.name() == "cpu" { 200 } else { 1 } {
+            list.replay().unwrap();
+            for (tensor, want) in [(&a, 15.0), (&b, 29.0), (&c, 7.0), (&d, 14.0)] {
+                assert!(tensor.to_vec().unwrap().iter().all(|v| *v == want));
+            }
+        }
+        let times = list.replay_timed().unwrap();
+        assert_eq!(times.len(), list.len());
+        assert!(times[0].0.contains("Plus"), "{times:?}");
+    }
+}

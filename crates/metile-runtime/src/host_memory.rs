@@ -128,3 +128,38 @@ impl Storage for HostMemory {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parts of one piece have bytes of their own, which are zeros at first, after others are gone too.
+    #[test]
+    fn parts_are_apart_and_zero() {
+        let new = |size| HostMemory::new("cpu", size).unwrap();
+        let sizes = [SHARED, SHARED + 1, 100_000, LARGE - 1, LARGE, 3 * LARGE + 5, 17, 0];
+        for _ in 0..3 {
+            let memories: Vec<HostMemory> = sizes.iter().map(|&size| new(size)).collect();
+            for (n, memory) in memories.iter().enumerate() {
+                let mut bytes = vec![1; memory.len()];
+                memory.read(0, &mut bytes).unwrap();
+                assert!(bytes.iter().all(|&b| b == 0));
+                memory.write(0, &vec![n as u8 + 1; memory.len()]).unwrap();
+                assert_eq!(memory.first().align_offset(LINE), 0);
+            }
+            for (n, memory) in memories.iter().enumerate() {
+                let mut bytes = vec![0; memory.len()];
+                memory.read(0, &mut bytes).unwrap();
+                assert!(bytes.iter().all(|&b| b == n as u8 + 1));
+            }
+        }
+    }
+
+    /// More than there is memory for is an error, whatever the size.
+    #[test]
+    fn too_much_is_refused() {
+        for size in [usize::MAX, usize::MAX / 2] {
+            assert!(HostMemory::new("cpu", size).is_err());
+        }
+    }
+}

@@ -86,7 +86,7 @@ struct Limit {
 }
 
 /// Where the rows of an operand lie.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Route {
     /// Where bytes are counted from; `None` for the program's scratch memory.
     base: Option<*mut u8>,
@@ -125,23 +125,6 @@ pub(super) struct Walk {
 
 impl Walk {
     pub const NONE: Walk = Walk { first: std::ptr::null_mut(), low: 0, high: 0 };
-}
-
-impl Default for Route {
-    fn default() -> Route {
-        Route {
-            base: None,
-            at: Course::default(),
-            column: Course::default(),
-            high: 0,
-            limits: Vec::new(),
-            used: 0,
-            inner: 0,
-            direct: false,
-            flat: false,
-            stream: false,
-        }
-    }
 }
 
 /// The routes of all operands of a form's passes whose tensors are known when arguments are bound;
@@ -187,8 +170,8 @@ impl Route {
                 self.base = None;
                 let first = form.slots[*slot as usize].0 as i64;
                 self.at.start.constant = first.wrapping_add(offset.wrapping_mul(bytes));
-                for axis in 0..inner {
-                    self.at.outer[axis] = strides[axis].wrapping_mul(bytes);
+                for (to, stride) in self.at.outer.iter_mut().zip(&strides[..inner]) {
+                    *to = stride.wrapping_mul(bytes);
                 }
                 self.at.step = strides[inner].wrapping_mul(bytes);
             }
