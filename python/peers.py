@@ -97,7 +97,7 @@ def torch_rows(case, rows, cols, compiled):
     if case == "layer_norm":
         norm, means, scales = torch.ops.aten.native_layer_norm.out, side, torch.empty(rows, 1)
         return lambda: norm(x, [cols], w, w, 1e-5, out0=out, out1=means, out2=scales)
-    return lambda: out.copy_(functional.rms_norm(x, [cols], w, 1e-5))
+    raise RuntimeError("no such case with an output of its own")
 
 
 def token_ids(count, vocabulary):
@@ -146,8 +146,8 @@ def transformers(case, tokens, path):
         cache = model(ids[:, :1]).past_key_values
         start = time.perf_counter()
         for n in range(1, tokens + 1):
-            cache_and_logits = model(ids[:, n : n + 1], past_key_values=cache)
-            int(cache_and_logits.logits.argmax())
+            result = model(ids[:, n : n + 1], past_key_values=cache)
+            int(result.logits.argmax())
         return time.perf_counter() - start
 
     return run

@@ -31,27 +31,32 @@ impl Linear {
     /// `self + factor · other`, unless it has too many terms.
     pub fn plus(&self, other: &Linear, factor: i64) -> Option<Linear> {
         let mut sum = self.clone();
-        sum.constant = sum.constant.wrapping_add(other.constant.wrapping_mul(factor));
+        sum.add(other, factor);
+        (sum.terms.len() <= MAX_TERMS).then_some(sum)
+    }
+    /// Adds `factor · other`, however many terms that makes.
+    pub fn add(&mut self, other: &Linear, factor: i64) {
+        self.constant = self.constant.wrapping_add(other.constant.wrapping_mul(factor));
         for &(reg, by) in &other.terms {
             let by = by.wrapping_mul(factor);
-            match sum.terms.binary_search_by_key(&reg, |t| t.0) {
+            match self.terms.binary_search_by_key(&reg, |t| t.0) {
                 Ok(at) => {
-                    sum.terms[at].1 = sum.terms[at].1.wrapping_add(by);
-                    if sum.terms[at].1 == 0 {
-                        sum.terms.remove(at);
+                    self.terms[at].1 = self.terms[at].1.wrapping_add(by);
+                    if self.terms[at].1 == 0 {
+                        self.terms.remove(at);
                     }
                 }
-                Err(at) if by != 0 => sum.terms.insert(at, (reg, by)),
+                Err(at) if by != 0 => self.terms.insert(at, (reg, by)),
                 Err(_) => {}
             }
         }
-        (sum.terms.len() <= MAX_TERMS).then_some(sum)
     }
     /// The value, if no register is needed for it.
     pub fn known(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.constant)
     }
     /// The value, given the registers.
+    #[inline]
     pub fn value(&self, regs: &[u64]) -> i64 {
         self.terms.iter().fold(self.constant, |sum, &(reg, by)| {
             sum.wrapping_add((regs[reg as usize] as i64).wrapping_mul(by))

@@ -203,6 +203,13 @@ impl Access {
         let bools = matches!(self.place, Place::Tensor { .. }) && self.dtype == DType::Bool;
         !packed && !bools && !self.widen
     }
+    /// Whether the place of its tensor is known when arguments are bound, given [`Form::fixed_views`].
+    pub fn is_fixed(&self, fixed_views: &[bool]) -> bool {
+        match self.place {
+            Place::Slot { .. } => true,
+            Place::Tensor { view, .. } => fixed_views[view as usize],
+        }
+    }
     /// The dtype that a reader sees.
     pub fn read_dtype(&self) -> DType {
         if self.widen { DType::F32 } else { self.dtype }

@@ -33,7 +33,7 @@ pub(crate) fn schedule(grid: [u64; 3]) -> String {
         Err(why) => format!("no ({why})"),
     };
     format!(
-        "schedule: {programs} programs on {threads} threads, each taking the next ones as it is done; {} vectors, \
+        "schedule: {programs} programs on {threads} threads, each beginning with a part of its own, then helping others; {} vectors, \
          the best of this machine; chunks of {} elements, so that the operands of a pass stay in the \
          first-level cache",
         metile_simd::Level::detect().name(),

@@ -28,11 +28,12 @@ impl<'p> Here<'p> {
         let position = &self.position[..self.outer()];
         for access in 0..self.pass.accesses.len() as u16 {
             let route = self.route(access);
-            let mut walk = Walk::NONE;
-            if self.pass.together == 1 || route.flat {
+            let walk = if self.pass.together == 1 || route.flat {
                 let width = self.width() * self.rows;
-                route.row(&machine.program.regs, machine.scratch, position, width, &mut walk);
-            }
+                route.row(&machine.program.regs, machine.scratch, position, width)
+            } else {
+                Walk::NONE
+            };
             self.walks[access as usize].write(walk);
         }
     }
@@ -43,10 +44,9 @@ impl<'p> Here<'p> {
         if route.flat {
             return Rows::Flat;
         }
-        let mut walk = Walk::NONE;
         let (position, sides) = (&self.position[..self.outer()], (self.width(), self.rows));
-        match route.rows(&machine.program.regs, machine.scratch, position, sides, &mut walk) {
-            Some((first, end)) => Rows::Alike(first..end, walk),
+        match route.rows(&machine.program.regs, machine.scratch, position, sides) {
+            Some((rows, walk)) => Rows::Alike(rows, walk),
             None => Rows::Each,
         }
     }
@@ -55,11 +55,9 @@ impl<'p> Here<'p> {
     fn row_at(&self, machine: &Machine<'_>, access: u16, row: usize) -> (Walk, [usize; MAX_RANK]) {
         let mut position = self.position;
         position[self.outer() - 1] += row;
-        let mut walk = Walk::NONE;
         let outer = &position[..self.outer()];
         let (route, regs) = (self.route(access), &machine.program.regs);
-        route.row(regs, machine.scratch, outer, self.width(), &mut walk);
-        (walk, position)
+        (route.row(regs, machine.scratch, outer, self.width()), position)
     }
 
     /// The stretch of the row that any store writes to.

@@ -1,7 +1,7 @@
 //! Passes: element-wise work, a chunk at a time.
 
 use super::machine::{CHUNK_BYTES, Machine, coordinate};
-use super::route::{self, Route, Walk};
+use super::route::{Route, Walk};
 use super::view::{read_bits, write_bits};
 use metile_compiler::cpu::{CHUNK, Pass, Reduction, ReductionTarget, Source, Step};
 use metile_ir::dtype::DType;
@@ -45,7 +45,7 @@ pub(super) fn run(machine: &mut Machine<'_>, pass: &Pass) {
     if !pass.fixed {
         own.resize_with(own.len().max(known.len()), Route::default);
         for (n, access) in pass.accesses.iter().enumerate() {
-            if !route::is_fixed(machine.form, access) {
+            if !access.is_fixed(&machine.form.fixed_views) {
                 own[n].set(machine.form, pass, access, &machine.program.views);
             }
         }
@@ -65,7 +65,7 @@ pub(super) fn run(machine: &mut Machine<'_>, pass: &Pass) {
         read: [const { MaybeUninit::uninit() }; MAX_ACCESSES],
     };
     for (n, access) in pass.accesses.iter().enumerate() {
-        let fixed = pass.fixed || route::is_fixed(machine.form, access);
+        let fixed = pass.fixed || access.is_fixed(&machine.form.fixed_views);
         here.routes[n].write(if fixed { &known[n] } else { &own[n] });
     }
     here.run(machine);

@@ -3,56 +3,24 @@
 
 use super::view::View;
 use super::walk::within;
-use metile_compiler::cpu::{Access, Form, Index, Linear, Pass, Place, Reg};
+use metile_compiler::cpu::{Access, Form, Index, Instr, Linear, Pass, Place};
 use metile_ir::dtype::{DType, Format};
 use metile_ir::tile::MAX_RANK;
-
-/// A wrapping sum of registers, each times a constant, and a constant.
-#[derive(Debug, Default)]
-pub(super) struct Sum {
-    constant: i64,
-    terms: Vec<(Reg, i64)>,
-}
-
-impl Sum {
-    fn clear(&mut self) {
-        self.constant = 0;
-        self.terms.clear();
-    }
-
-    fn add(&mut self, linear: &Linear, factor: i64) {
-        self.constant = self.constant.wrapping_add(linear.constant.wrapping_mul(factor));
-        for &(reg, by) in &linear.terms {
-            let by = by.wrapping_mul(factor);
-            match self.terms.iter_mut().find(|term| term.0 == reg) {
-                Some(term) => term.1 = term.1.wrapping_add(by),
-                None => self.terms.push((reg, by)),
-            }
-        }
-    }
-
-    #[inline]
-    pub fn value(&self, regs: &[u64]) -> i64 {
-        let mut sum = self.constant;
-        for &(reg, by) in &self.terms {
-            sum = sum.wrapping_add((regs[reg as usize] as i64).wrapping_mul(by));
-        }
-        sum
-    }
-}
+use std::ops::Range;
 
 /// A number that depends on the program and on the row: what each outer axis adds, and each element
 /// along the row.
 #[derive(Debug, Default)]
 pub(super) struct Course {
-    start: Sum,
+    start: Linear,
     outer: [i64; MAX_RANK],
     pub step: i64,
 }
 
 impl Course {
     fn clear(&mut self) {
-        self.start.clear();
+        self.start.constant = 0;
+        self.start.terms.clear();
         self.outer = [0; MAX_RANK];
         self.step = 0;
     }
@@ -133,22 +101,14 @@ pub(super) fn routes(form: &Form, views: &[View]) -> Vec<Route> {
     let mut routes: Vec<Route> = Vec::new();
     routes.resize_with(form.accesses, Route::default);
     for instr in &form.code {
-        let metile_compiler::cpu::Instr::Pass(pass) = instr else { continue };
+        let Instr::Pass(pass) = instr else { continue };
         for (n, access) in pass.accesses.iter().enumerate() {
-            if is_fixed(form, access) {
+            if access.is_fixed(&form.fixed_views) {
                 routes[pass.first_access + n].set(form, pass, access, views);
             }
         }
     }
     routes
-}
-
-/// Whether the place of an operand's tensor is known when arguments are bound.
-pub(super) fn is_fixed(form: &Form, access: &Access) -> bool {
-    match access.place {
-        Place::Slot { .. } => true,
-        Place::Tensor { view, .. } => form.fixed_views[view as usize],
-    }
 }
 
 impl Route {
@@ -238,54 +198,41 @@ impl Route {
     /// The row at `position` on the outer axes, of `side` elements, of a program whose scratch memory is
     /// `scratch`.
     #[inline]
-    pub fn row(
-        &self,
-        regs: &[u64],
-        scratch: *mut u8,
-        position: &[usize],
-        side: usize,
-        walk: &mut Walk,
-    ) {
-        self.begin(regs, scratch, position, side, walk);
+    pub fn row(&self, regs: &[u64], scratch: *mut u8, position: &[usize], side: usize) -> Walk {
+        let mut walk = self.uncut(regs, scratch, position, side);
         for limit in &self.limits[..self.used] {
-            let start = limit.coordinate.at(regs, position);
-            limit.cut(start, side, walk);
+            limit.cut(limit.coordinate.at(regs, position), side, &mut walk);
         }
         walk.high = walk.high.max(walk.low);
+        walk
     }
 
-    fn begin(
-        &self,
-        regs: &[u64],
-        scratch: *mut u8,
-        position: &[usize],
-        side: usize,
-        walk: &mut Walk,
-    ) {
+    /// The row before limits cut it.
+    #[inline]
+    fn uncut(&self, regs: &[u64], scratch: *mut u8, position: &[usize], side: usize) -> Walk {
         let at = self.at.at(regs, position);
-        walk.first = self.base.unwrap_or(scratch).wrapping_offset(at as isize);
-        walk.low = 0;
-        walk.high = if self.flat { side } else { self.high };
+        let first = self.base.unwrap_or(scratch).wrapping_offset(at as isize);
+        Walk { first, low: 0, high: if self.flat { side } else { self.high } }
     }
 
-    /// What `rows` rows of `side` elements along `axis` have in common, the first being at `position`: which
-    /// of them lie within the tensor at all, and then the same elements of each. `None` if they differ.
+    /// What `rows` rows of `side` elements along the last but one axis have in common, the first being at
+    /// `position`: which of them lie within the tensor at all, and then the same elements of each, as of the
+    /// first. `None` if they differ.
     pub fn rows(
         &self,
         regs: &[u64],
         scratch: *mut u8,
         position: &[usize],
         (side, rows): (usize, usize),
-        walk: &mut Walk,
-    ) -> Option<(usize, usize)> {
+    ) -> Option<(Range<usize>, Walk)> {
         let axis = position.len() - 1;
-        self.begin(regs, scratch, position, side, walk);
+        let mut walk = self.uncut(regs, scratch, position, side);
         let (mut first, mut end) = (0, rows);
         for limit in &self.limits[..self.used] {
             let start = limit.coordinate.at(regs, position);
             let by_row = limit.coordinate.outer[axis];
             if by_row == 0 {
-                limit.cut(start, side, walk);
+                limit.cut(start, side, &mut walk);
             } else if limit.coordinate.step == 0 {
                 let (low, high) = within(start, by_row, limit.extent, rows as i64);
                 first = first.max(low.max(0) as usize);
@@ -295,7 +242,7 @@ impl Route {
             }
         }
         walk.high = walk.high.max(walk.low);
-        Some((first, end.max(first)))
+        Some((first..end.max(first), walk))
     }
 }
 

@@ -183,10 +183,7 @@ impl Lowering<'_> {
         let fixed_views = prologue::fixed_views([&prologue, &self.code], self.views.len());
         for instr in &mut self.code {
             if let Instr::Pass(pass) = instr {
-                pass.fixed = pass.accesses.iter().all(|access| match access.place {
-                    Place::Tensor { view, .. } => fixed_views[view as usize],
-                    Place::Slot { .. } => true,
-                });
+                pass.fixed = pass.accesses.iter().all(|access| access.is_fixed(&fixed_views));
             }
         }
         Form {
