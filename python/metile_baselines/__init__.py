@@ -1,0 +1,1 @@
+"""Workers for baselines: other libraries, unmodified, beside metile."""

@@ -1,0 +1,25 @@
+"""A baseline's worker: `worker.py NAME`. The protocol is described in docs/src/baselines.md."""
+
+from metile_baselines import streams
+
+requests, answers = streams.claim()
+
+import importlib  # noqa: E402
+import sys  # noqa: E402
+
+from metile_baselines.protocol import Channel, serve  # noqa: E402
+
+# The parts of each worker; each gives operations, and says of itself what a report needs.
+WORKERS = {
+    "mlx": ["mlx_model"],
+    "pytorch": ["pytorch_model"],
+}
+
+
+def parts(name):
+    return [importlib.import_module(f"metile_baselines.{part}").Part() for part in WORKERS[name]]
+
+
+if len(sys.argv) != 2 or sys.argv[1] not in WORKERS:
+    sys.exit(f"usage: worker.py {'|'.join(WORKERS)}")
+serve(sys.argv[1], Channel(requests, answers), lambda: parts(sys.argv[1]))
