@@ -5,6 +5,7 @@
 
 pub mod cpu;
 pub mod dump;
+pub mod gpu;
 pub mod passes;
 pub mod pipeline;
 
