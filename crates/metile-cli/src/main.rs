@@ -4,6 +4,7 @@ mod bench_model;
 mod bench_peers;
 mod bench_suite;
 mod chat;
+mod checkpoint;
 mod device;
 mod generate;
 mod interrupt;
@@ -34,6 +35,9 @@ enum Command {
     /// Measure.
     #[command(subcommand)]
     Bench(Bench),
+    /// Make checkpoints.
+    #[command(subcommand)]
+    Checkpoint(checkpoint::Command),
     /// Look at the kernel library.
     #[command(subcommand)]
     Kernel(kernel::Command),
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Command::Bench(Bench::Model(arguments)) => bench_model::run(&arguments),
         Command::Bench(Bench::Peers(arguments)) => bench_peers::run(&arguments),
         Command::Bench(Bench::Suite(arguments)) => bench_suite::run(&arguments),
+        Command::Checkpoint(command) => checkpoint::run(&command),
         Command::Kernel(command) => kernel::run(&command),
         Command::Device(command) => device::run(&command),
     };

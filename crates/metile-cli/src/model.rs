@@ -5,7 +5,7 @@ use crate::report::{self, shown_bytes};
 use crate::smollm2;
 use anyhow::Context;
 use metile_models::checkpoint::Checkpoint;
-use metile_models::decoder::{Model, Options};
+use metile_models::decoder::{Model, Options, WeightType};
 use metile_models::hub::{self, Download, Progress};
 use metile_models::memory::{self, Estimate};
 use std::path::{Path, PathBuf};
@@ -53,6 +53,7 @@ impl Opened {
             chunk: self.options.chunk,
             activations: self.options.activations.into(),
             rope_frequencies: self.options.rope_frequencies.into(),
+            weights: WeightType::AsStored,
         };
         let estimate = memory::estimate(&self.checkpoint, context, options.chunk.min(context));
         memory::check(&estimate, memory::available())?;
@@ -63,7 +64,7 @@ impl Opened {
 }
 
 /// The file or folder that `--model` means.
-fn locate(name: &str, download: bool) -> anyhow::Result<PathBuf> {
+pub fn locate(name: &str, download: bool) -> anyhow::Result<PathBuf> {
     if name == "smollm2" && !Path::new(name).exists() {
         return smollm2::find();
     }

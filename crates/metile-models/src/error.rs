@@ -113,6 +113,20 @@ pub enum Error {
         /// What is wrong, and what would be right.
         problem: String,
     },
+    /// A checkpoint cannot be written.
+    #[error("{}: {problem}", path.display())]
+    Output {
+        /// Where it was to be.
+        path: PathBuf,
+        /// What is in the way, and what would be right.
+        problem: String,
+    },
+    /// A geometry has no such model.
+    #[error("{problem}")]
+    Geometry {
+        /// What was asked for, and what there is.
+        problem: String,
+    },
     /// A model does not fit the memory.
     #[error("{problem}")]
     Memory {

@@ -6,7 +6,7 @@ mod tiny;
 
 use metile::Device;
 use metile_models::checkpoint::Checkpoint;
-use metile_models::decoder::{Activations, Logits, Model, Options, RopeFrequencies};
+use metile_models::decoder::{Activations, Logits, Model, Options, RopeFrequencies, WeightType};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -34,8 +34,13 @@ fn open() -> Option<Checkpoint> {
 }
 
 fn load(checkpoint: &Checkpoint, chunk: usize, activations: Activations) -> Model {
-    let options =
-        Options { context: 512, chunk, activations, rope_frequencies: RopeFrequencies::F32 };
+    let options = Options {
+        context: 512,
+        chunk,
+        activations,
+        rope_frequencies: RopeFrequencies::F32,
+        weights: WeightType::AsStored,
+    };
     Model::load(checkpoint, &Device::cpu(), &options).unwrap()
 }
 

@@ -4,11 +4,15 @@
 //! shapes. Data is read tensor by tensor.
 
 mod affine;
+pub mod convert;
 pub mod gguf;
 mod open;
 mod roles;
 pub mod safetensors;
 mod sharded;
+pub mod synth;
+mod values;
+pub mod write;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -23,6 +27,7 @@ use crate::Error;
 use crate::config::ModelConfig;
 pub(crate) use open::missing_files;
 pub use roles::{LayerRole, Role};
+pub use values::Values;
 
 /// One tensor of a checkpoint.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,6 +3,7 @@
 mod from_gguf;
 pub(crate) mod hugging_face;
 mod rope_settings;
+mod to_hugging_face;
 
 use crate::Error;
 use crate::checkpoint::gguf::Header;

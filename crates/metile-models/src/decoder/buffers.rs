@@ -1,6 +1,7 @@
 //! The decoder's memory besides its weights: activations of one chunk, and the K/V cache.
 
 use super::error::Error;
+use super::inspect::allocated;
 use crate::config::ModelConfig;
 use metile::lang::element::Q8_0;
 use metile::{Device, Tensor, TensorError};
@@ -133,6 +134,24 @@ impl Buffers {
             choice: Tensor::zeros(device, [1])?,
             attention: DecodeBuffers::new(device, config.heads, capacity, config.head_dim)?,
         })
+    }
+}
+
+impl Buffers {
+    /// Bytes on the device.
+    pub fn bytes(&self) -> u64 {
+        let operand = |x: &Operand| {
+            allocated(&x.dense) + x.quantized.as_ref().map_or(0, |q| allocated(&q.bytes))
+        };
+        let integers = [&self.state, &self.ids, &self.last, &self.choice].map(allocated);
+        let rows = [&self.stream, &self.queries, &self.keys, &self.values];
+        let rest = [&self.last_stream, &self.logits, &self.highest.best];
+        let rows = rows.into_iter().chain(rest).map(allocated).sum::<u64>();
+        let parts = [&self.attention.peak, &self.attention.total].map(allocated);
+        let operands =
+            [&self.normed, &self.attended, &self.gated, &self.last_attended].map(operand);
+        let sums = [integers.iter().sum(), rows, parts.iter().sum(), operands.iter().sum::<u64>()];
+        sums.iter().sum::<u64>() + allocated(&self.highest.at) + allocated(&self.attention.acc)
     }
 }
 

@@ -5,9 +5,36 @@ use super::error::Error;
 use crate::checkpoint::{Checkpoint, LayerRole, Role, TensorInfo};
 use crate::config::ModelConfig;
 use crate::rope;
-use metile::prelude::bf16;
+use metile::prelude::{bf16, f16};
 use metile::{Device, Tensor};
+use metile_ir::{DType, Format};
 use metile_weights::{Matrix, Vector};
+
+/// How weights are kept in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WeightType {
+    /// As the checkpoint has them.
+    #[default]
+    AsStored,
+    /// In f32, which every format's values fit.
+    F32,
+    /// In bf16, to nearest, ties to even.
+    BF16,
+    /// In f16, to nearest, ties to even.
+    F16,
+}
+
+impl WeightType {
+    /// The dtype, where it is not the checkpoint's.
+    fn dtype(self) -> Option<DType> {
+        match self {
+            WeightType::AsStored => None,
+            WeightType::F32 => Some(DType::F32),
+            WeightType::BF16 => Some(DType::BF16),
+            WeightType::F16 => Some(DType::F16),
+        }
+    }
+}
 
 /// A projection: weights `[out, in]` and perhaps a bias `[out]`.
 #[derive(Debug)]
@@ -46,15 +73,62 @@ pub struct Layer {
     pub down: Matrix,
 }
 
+/// The projections of one layer: matrices, or where they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Projections<M> {
+    pub query: M,
+    pub key: M,
+    pub value: M,
+    pub attention_output: M,
+    pub gate: M,
+    pub up: M,
+    pub down: M,
+}
+
+impl Projections<Matrix> {
+    /// Where they are.
+    pub fn as_ref(&self) -> Projections<&Matrix> {
+        let Projections { query, key, value, attention_output, gate, up, down } = self;
+        Projections { query, key, value, attention_output, gate, up, down }
+    }
+}
+
+impl<M> Projections<M> {
+    /// What `f` makes of each, with its name, up to the first error.
+    pub fn try_map<T, E>(
+        self,
+        mut f: impl FnMut(&'static str, M) -> Result<T, E>,
+    ) -> Result<Projections<T>, E> {
+        Ok(Projections {
+            query: f("query", self.query)?,
+            key: f("key", self.key)?,
+            value: f("value", self.value)?,
+            attention_output: f("attention output", self.attention_output)?,
+            gate: f("gate", self.gate)?,
+            up: f("up", self.up)?,
+            down: f("down", self.down)?,
+        })
+    }
+}
+
 impl Layer {
-    fn matrices(&self) -> [&Matrix; 7] {
-        let [query, key, value] = self.reads();
-        [query, key, value, &self.attention_output, &self.gate, &self.up, &self.down]
+    /// The projections.
+    pub fn projections(&self) -> Projections<&Matrix> {
+        Projections {
+            query: &self.query.weight,
+            key: &self.key.weight,
+            value: &self.value.weight,
+            attention_output: &self.attention_output,
+            gate: &self.gate,
+            up: &self.up,
+            down: &self.down,
+        }
     }
 
-    /// The matrices that read the normed stream before attention.
-    pub fn reads(&self) -> [&Matrix; 3] {
-        [&self.query.weight, &self.key.weight, &self.value.weight]
+    fn matrices(&self) -> [&Matrix; 7] {
+        let Projections { query, key, value, attention_output, gate, up, down } =
+            self.projections();
+        [query, key, value, attention_output, gate, up, down]
     }
 }
 
@@ -71,14 +145,25 @@ pub struct Weights {
     pub output: Option<Matrix>,
     /// Angle per position of each pair of a head's elements, `[head_dim / 2]`.
     pub frequencies: Tensor<f32, 1>,
-    /// Bytes of the tensors read.
+    /// Bytes of the tensors read, as the checkpoint has them.
     pub bytes: u64,
+    /// Bytes of the tensors on the device.
+    pub loaded_bytes: u64,
+}
+
+/// A tensor of the checkpoint, read.
+struct Read {
+    info: TensorInfo,
+    format: Format,
+    arrays: Vec<Vec<u8>>,
 }
 
 struct Loader<'a> {
     checkpoint: &'a Checkpoint,
     device: &'a Device,
+    kept: WeightType,
     bytes: u64,
+    loaded_bytes: u64,
 }
 
 impl Weights {
@@ -91,9 +176,10 @@ impl Weights {
         checkpoint: &Checkpoint,
         device: &Device,
         precision: RopeFrequencies,
+        kept: WeightType,
     ) -> Result<Weights, Error> {
         let config = checkpoint.config();
-        let mut loader = Loader { checkpoint, device, bytes: 0 };
+        let mut loader = Loader { checkpoint, device, kept, bytes: 0, loaded_bytes: 0 };
         let vocabulary = [config.vocabulary, config.width];
         let embedding = loader.matrix(Role::Embedding, vocabulary, "")?;
         let layers = (0..config.layers)
@@ -118,8 +204,8 @@ impl Weights {
             frequencies.iter_mut().for_each(|f| *f = bf16::from_f32(*f).to_f32());
         }
         let frequencies = Tensor::from_slice(device, [frequencies.len()], &frequencies)?;
-        let bytes = loader.bytes;
-        Ok(Weights { embedding, layers, output_norm, output, frequencies, bytes })
+        let Loader { bytes, loaded_bytes, .. } = loader;
+        Ok(Weights { embedding, layers, output_norm, output, frequencies, bytes, loaded_bytes })
     }
 }
 
@@ -147,35 +233,60 @@ impl Loader<'_> {
             .ok_or_else(|| self.fail(format!("{role:?}"), format!("it is missing{hint}")))
     }
 
-    fn read(&self, info: &TensorInfo, shape: &[usize]) -> Result<Vec<Vec<u8>>, Error> {
+    /// The arrays of `info` and what they hold, in the type that weights are kept in.
+    fn read(&mut self, role: Role, hint: &str, shape: &[usize]) -> Result<Read, Error> {
+        let info = self.info(role, hint)?;
         if info.shape != shape {
             let problem =
                 format!("has shape {:?}, and the configuration needs {shape:?}", info.shape);
             return Err(self.refuse(info, problem));
         }
-        Ok(self.checkpoint.read(info)?)
+        let (info, bytes) = (info.clone(), info.bytes);
+        let (format, arrays) = match self.kept.dtype() {
+            Some(dtype) if info.format != Format::Plain(dtype) && role != Role::RopeFactors => {
+                (Format::Plain(dtype), vec![self.converted(&info, dtype)?])
+            }
+            _ => (info.format, self.checkpoint.read(&info)?),
+        };
+        self.bytes += bytes;
+        self.loaded_bytes += arrays.iter().map(|array| array.len() as u64).sum::<u64>();
+        Ok(Read { info, format, arrays })
+    }
+
+    /// The values of `info` as `dtype`.
+    fn converted(&self, info: &TensorInfo, dtype: DType) -> Result<Vec<u8>, Error> {
+        let values = self.checkpoint.values(info)?;
+        let columns = values.columns();
+        let rows = info.shape.iter().product::<usize>() / columns.max(1);
+        let mut row = vec![0.0f32; columns];
+        let mut bytes = Vec::new();
+        for n in 0..rows {
+            values.row(n, &mut row);
+            match dtype {
+                DType::BF16 => {
+                    bytes.extend(row.iter().flat_map(|&v| bf16::from_f32(v).to_le_bytes()));
+                }
+                DType::F16 => {
+                    bytes.extend(row.iter().flat_map(|&v| f16::from_f32(v).to_le_bytes()));
+                }
+                _ => bytes.extend(row.iter().flat_map(|v| v.to_le_bytes())),
+            }
+        }
+        Ok(bytes)
     }
 
     fn matrix(&mut self, role: Role, shape: [usize; 2], hint: &str) -> Result<Matrix, Error> {
-        let info = self.info(role, hint)?;
-        let arrays = self.read(info, &shape)?;
+        let Read { info, format, arrays } = self.read(role, hint, &shape)?;
         let arrays: Vec<&[u8]> = arrays.iter().map(Vec::as_slice).collect();
-        let matrix = Matrix::new(self.device, info.format, shape, &arrays)?.ok_or_else(|| {
-            self.refuse(info, format!("is {}, which weights can't be", info.format))
-        })?;
-        self.bytes += info.bytes;
-        Ok(matrix)
+        Matrix::new(self.device, format, shape, &arrays)?
+            .ok_or_else(|| self.refuse(&info, format!("is {format}, which weights can't be")))
     }
 
     fn vector(&mut self, role: Role, length: usize) -> Result<Vector, Error> {
-        let info = self.info(role, "")?;
-        let arrays = self.read(info, &[length])?;
+        let Read { info, format, arrays } = self.read(role, "", &[length])?;
         let bytes = arrays.first().map_or(&[][..], Vec::as_slice);
-        let vector = Vector::new(self.device, info.format, length, bytes)?.ok_or_else(|| {
-            self.refuse(info, format!("is {}, not f32, f16 or bf16", info.format))
-        })?;
-        self.bytes += info.bytes;
-        Ok(vector)
+        Vector::new(self.device, format, length, bytes)?
+            .ok_or_else(|| self.refuse(&info, format!("is {format}, not f32, f16 or bf16")))
     }
 
     fn linear(

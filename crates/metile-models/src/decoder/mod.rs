@@ -13,17 +13,24 @@
 
 mod buffers;
 mod error;
+mod inspect;
 mod load;
+mod packing;
 mod record;
 
 pub use error::Error;
+pub use inspect::{KeyValues, StorageBytes};
+pub use load::WeightType;
+pub use packing::Packing;
 
 use crate::checkpoint::Checkpoint;
 use crate::config::ModelConfig;
 use buffers::{Buffers, Cache, write_integers};
 use load::Weights;
 use metile::{CommandList, Device, Tensor};
+use packing::PackedWeights;
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The widest head that the attention kernels take.
@@ -61,6 +68,24 @@ pub struct Options {
     pub activations: Activations,
     /// How exact the angles of the rotary position embedding are.
     pub rope_frequencies: RopeFrequencies,
+    /// How weights are kept in memory.
+    pub weights: WeightType,
+}
+
+impl Options {
+    /// The options as `config`'s model takes them: the chunk is at most the context.
+    fn checked(self, config: &ModelConfig) -> Result<Options, Error> {
+        if self.chunk == 0 {
+            return Err(Error::Option("a chunk of 0 rows: it needs at least 1".to_owned()));
+        }
+        if self.context == 0 || self.context > config.context {
+            return Err(Error::Option(format!(
+                "a context of {} tokens: this model's is 1 to {}",
+                self.context, config.context
+            )));
+        }
+        Ok(Options { chunk: self.chunk.min(self.context), ..self })
+    }
 }
 
 /// Which rows of a chunk get logits.
@@ -80,7 +105,8 @@ pub struct Model {
     config: ModelConfig,
     device: Device,
     options: Options,
-    weights: Weights,
+    weights: Arc<Weights>,
+    packed: Option<Arc<PackedWeights>>,
     cache: Cache,
     buffers: Buffers,
     lists: HashMap<(Logits, usize), CommandList>,
@@ -100,23 +126,14 @@ impl Model {
         options: &Options,
     ) -> Result<Model, Error> {
         let config = checkpoint.config().clone();
-        if options.chunk == 0 {
-            return Err(Error::Option("a chunk of 0 rows: it needs at least 1".to_owned()));
-        }
-        if options.context == 0 || options.context > config.context {
-            return Err(Error::Option(format!(
-                "a context of {} tokens: this model's is 1 to {}",
-                options.context, config.context
-            )));
-        }
+        let options = options.checked(&config)?;
         if config.head_dim > MOST_HEAD_DIM {
             return Err(Error::Option(format!(
                 "heads of {} elements: attention takes up to {MOST_HEAD_DIM}",
                 config.head_dim
             )));
         }
-        let options = Options { chunk: options.chunk.min(options.context), ..*options };
-        let weights = Weights::load(checkpoint, device, options.rope_frequencies)?;
+        let weights = Weights::load(checkpoint, device, options.rope_frequencies, options.weights)?;
         let q8 = options.activations == Activations::Q8;
         if q8 && !weights.takes_blocks() {
             let problem =
@@ -133,7 +150,8 @@ impl Model {
             device: device.clone(),
             config,
             options,
-            weights,
+            weights: Arc::new(weights),
+            packed: None,
             buffers,
             choose,
         };
@@ -159,6 +177,24 @@ impl Model {
     /// Bytes of its weights, as stored in the checkpoint.
     pub fn weights_bytes(&self) -> u64 {
         self.weights.bytes
+    }
+
+    /// Gives decode steps and the vocabulary's projection a packed copy of the f32 weights to read, if
+    /// each of them can be packed without loss; else all stay as they are. The chunks of a prompt read
+    /// the originals, which stay.
+    ///
+    /// # Errors
+    /// If there is no room, or a kernel is refused.
+    pub fn pack_decode_weights(&mut self) -> Result<Packing, Error> {
+        let packed = match PackedWeights::new(&self.device, &self.weights)? {
+            Ok(packed) => packed,
+            Err(reason) => return Ok(Packing::Unpacked { reason }),
+        };
+        let (original, bytes) = (packed.original_bytes, packed.bytes);
+        self.packed = Some(Arc::new(packed));
+        self.lists.clear();
+        self.ready(1, Logits::Last)?;
+        Ok(Packing::Packed { original, packed: bytes })
     }
 
     /// The tokens in the cache.
@@ -196,6 +232,7 @@ impl Model {
             device: &self.device,
             config: &self.config,
             weights: &self.weights,
+            packed: self.packed.as_deref(),
             cache: &self.cache,
             buffers: &self.buffers,
             rows: key.1,

@@ -3,7 +3,8 @@
 use super::Logits;
 use super::buffers::{Buffers, Cache, Operand};
 use super::error::Error;
-use super::load::{Layer, Linear, Weights};
+use super::load::{Layer, Projections, Weights};
+use super::packing::PackedWeights;
 use crate::config::{ModelConfig, RopeStyle};
 use metile::{CommandList, Device, Tensor, TensorError};
 use metile_kernels as kernels;
@@ -17,6 +18,8 @@ pub struct Chunk<'m> {
     pub device: &'m Device,
     pub config: &'m ModelConfig,
     pub weights: &'m Weights,
+    /// Copies that a row's projections read instead, and the vocabulary's whatever the rows.
+    pub packed: Option<&'m PackedWeights>,
     pub cache: &'m Cache,
     pub buffers: &'m Buffers,
     /// Rows of the list; 1 is a decode step.
@@ -50,7 +53,7 @@ fn by_head(x: &Tensor<f32, 2>, heads: usize) -> Result<Tensor<f32, 3>, TensorErr
     Tensor::from_parts([rows, heads, width / heads.max(1)], x.raw().parts.clone())
 }
 
-impl Chunk<'_> {
+impl<'m> Chunk<'m> {
     /// Records the list, up to what `logits` asks for.
     ///
     /// # Errors
@@ -68,11 +71,13 @@ impl Chunk<'_> {
         list.record(self.weights.embedding.embed(&ids, &mut rows.stream, &b.state))?;
         for (n, layer) in self.weights.layers.iter().enumerate() {
             let last = n + 1 == self.weights.layers.len();
-            self.normed(&mut list, &mut rows, &layer.attention_norm, &layer.reads())?;
+            let reads = self.projections(n, layer);
+            let inputs = [reads.query, reads.key, reads.value];
+            self.normed(&mut list, &mut rows, &layer.attention_norm, &inputs)?;
             // Launches that have nothing to do with each other come one after the other: a list runs
             // them side by side.
             let queries = !(last && logits == Logits::None);
-            self.project_heads(&mut list, layer, &rows, queries)?;
+            self.project_heads(&mut list, layer, &reads, &rows, queries)?;
             self.write_cache(&mut list, n)?;
             if !queries {
                 return Ok(list);
@@ -81,10 +86,18 @@ impl Chunk<'_> {
             if last && logits == Logits::Last && self.rows > 1 {
                 rows = self.last_row(&mut list, &rows)?;
             }
-            self.rest_of_layer(&mut list, layer, &mut rows)?;
+            self.rest_of_layer(&mut list, layer, &reads, &mut rows)?;
         }
         self.output(&mut list, &mut rows)?;
         Ok(list)
+    }
+
+    /// What this list's projections of layer `n` read.
+    fn projections(&self, n: usize, layer: &'m Layer) -> Projections<&'m Matrix> {
+        match self.packed.and_then(|packed| packed.layers.get(n)).filter(|_| self.rows == 1) {
+            Some(packed) => packed.as_ref(),
+            None => layer.projections(),
+        }
     }
 
     /// The stream, normed, and quantized if one of `readers` is packed.
@@ -105,12 +118,13 @@ impl Chunk<'_> {
         &self,
         list: &mut CommandList,
         x: &Operand,
-        linear: &Linear,
+        weight: &Matrix,
+        bias: Option<&Tensor<f32, 1>>,
         out: &mut Tensor<f32, 2>,
     ) -> Result<(), Error> {
-        Ok(list.record(match &linear.bias {
-            Some(bias) => linear.weight.project_bias(x.as_rows(), bias, out),
-            None => linear.weight.project(x.as_rows(), out),
+        Ok(list.record(match bias {
+            Some(bias) => weight.project_bias(x.as_rows(), bias, out),
+            None => weight.project(x.as_rows(), out),
         })?)
     }
 
@@ -137,6 +151,7 @@ impl Chunk<'_> {
         &self,
         list: &mut CommandList,
         layer: &Layer,
+        reads: &Projections<&Matrix>,
         rows: &Views,
         with_queries: bool,
     ) -> Result<(), Error> {
@@ -144,10 +159,11 @@ impl Chunk<'_> {
         let mut keys = b.keys.slice(0, 0..self.rows)?;
         let mut values = b.values.slice(0, 0..self.rows)?;
         let mut queries = b.queries.slice(0, 0..self.rows)?;
-        self.linear(list, &rows.normed, &layer.key, &mut keys)?;
-        self.linear(list, &rows.normed, &layer.value, &mut values)?;
+        let x = &rows.normed;
+        self.linear(list, x, reads.key, layer.key.bias.as_ref(), &mut keys)?;
+        self.linear(list, x, reads.value, layer.value.bias.as_ref(), &mut values)?;
         if with_queries {
-            self.linear(list, &rows.normed, &layer.query, &mut queries)?;
+            self.linear(list, x, reads.query, layer.query.bias.as_ref(), &mut queries)?;
         }
         let mut keys = by_head(&keys, self.config.kv_heads)?;
         self.turn(list, &mut keys, layer.key_norm.as_ref())?;
@@ -215,35 +231,44 @@ impl Chunk<'_> {
         &self,
         list: &mut CommandList,
         layer: &Layer,
+        reads: &Projections<&Matrix>,
         rows: &mut Views,
     ) -> Result<(), Error> {
-        quantize(list, &mut rows.attended, &[&layer.attention_output])?;
-        add(list, &rows.attended, &layer.attention_output, &mut rows.stream)?;
-        self.normed(list, rows, &layer.mlp_norm, &[&layer.gate, &layer.up])?;
-        self.gated(list, layer, rows)?;
-        quantize(list, &mut rows.gated, &[&layer.down])?;
-        add(list, &rows.gated, &layer.down, &mut rows.stream)
+        quantize(list, &mut rows.attended, &[reads.attention_output])?;
+        add(list, &rows.attended, reads.attention_output, &mut rows.stream)?;
+        self.normed(list, rows, &layer.mlp_norm, &[reads.gate, reads.up])?;
+        self.gated(list, reads, rows)?;
+        quantize(list, &mut rows.gated, &[reads.down])?;
+        add(list, &rows.gated, reads.down, &mut rows.stream)
     }
 
     /// `silu(h · gateᵀ) · (h · upᵀ)`.
-    fn gated(&self, list: &mut CommandList, layer: &Layer, rows: &mut Views) -> Result<(), Error> {
+    fn gated(
+        &self,
+        list: &mut CommandList,
+        reads: &Projections<&Matrix>,
+        rows: &mut Views,
+    ) -> Result<(), Error> {
         let x = rows.normed.as_rows();
         // One kernel does it all if both are stored alike.
-        if let Some(call) = layer.gate.project_swiglu(&layer.up, x, &mut rows.gated.dense) {
+        if let Some(call) = reads.gate.project_swiglu(reads.up, x, &mut rows.gated.dense) {
             return Ok(list.record(call)?);
         }
         let shape = rows.gated.dense.shape();
         let mut gate = Tensor::zeros(self.device, shape)?;
         let mut up = Tensor::zeros(self.device, shape)?;
-        list.record(layer.gate.project(x, &mut gate))?;
-        list.record(layer.up.project(x, &mut up))?;
+        list.record(reads.gate.project(x, &mut gate))?;
+        list.record(reads.up.project(x, &mut up))?;
         Ok(list.record(kernels::swiglu(&gate, &up, &mut rows.gated.dense))?)
     }
 
     /// The final norm and the logits.
     fn output(&self, list: &mut CommandList, rows: &mut Views) -> Result<(), Error> {
         let b = self.buffers;
-        let output = self.weights.output.as_ref().unwrap_or(&self.weights.embedding);
+        let original = self.weights.output.as_ref().unwrap_or(&self.weights.embedding);
+        // One row is projected even where a whole chunk was read.
+        let one_row = self.packed.filter(|_| self.every_row.is_none());
+        let output = one_row.map_or(original, |packed| &packed.output);
         self.normed(list, rows, &self.weights.output_norm, &[output])?;
         let x = rows.normed.as_rows();
         let mut logits = b.logits.share();

@@ -63,6 +63,11 @@ impl Control {
         self.ids.get(text).copied()
     }
 
+    /// Every token's spelling and id, ordinary ones included.
+    pub(super) fn ids(&self) -> impl Iterator<Item = (&str, u32)> {
+        self.ids.iter().map(|(text, &id)| (text.as_str(), id))
+    }
+
     pub(super) fn is_control(&self, id: u32) -> bool {
         self.control_ids.contains(&id)
     }

@@ -10,6 +10,7 @@ mod pieces;
 mod pre_tokenizer;
 mod sentencepiece;
 mod stream;
+mod write;
 
 use std::path::PathBuf;
 

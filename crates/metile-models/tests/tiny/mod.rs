@@ -4,7 +4,7 @@
 
 use metile::Device;
 use metile_models::checkpoint::Checkpoint;
-use metile_models::decoder::{Activations, Model, Options, RopeFrequencies};
+use metile_models::decoder::{Activations, Model, Options, RopeFrequencies, WeightType};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -71,6 +71,7 @@ pub fn options(chunk: usize) -> Options {
         activations: Activations::F32,
         // What the stored logits were computed with; `decoder_logits` shows it.
         rope_frequencies: RopeFrequencies::BF16,
+        weights: WeightType::AsStored,
     }
 }
 

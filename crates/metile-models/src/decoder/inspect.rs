@@ -1,0 +1,171 @@
+//! What a study looks at and does beside generating: the state of the cache, poison, other sizes of
+//! chunk, a second request, bytes.
+
+use super::buffers::{Buffers, Cache, write_bytes};
+use super::error::Error;
+use super::{Activations, Logits, Model, Options, record};
+use metile::Tensor;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Keys and values of one layer over a range of positions, each `[kv_heads, positions, head_dim]` in
+/// row-major order; keys rotated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct KeyValues {
+    /// Which layer, from 0.
+    pub layer: usize,
+    /// The positions.
+    pub positions: Range<usize>,
+    /// Keys.
+    pub keys: Vec<f32>,
+    /// Values.
+    pub values: Vec<f32>,
+}
+
+/// Bytes of a model's parts on its device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StorageBytes {
+    /// The weights, in the representation they were loaded in.
+    pub weights: u64,
+    /// The weights that have a packed copy, in the representation they were loaded in.
+    pub packed_originals: u64,
+    /// The packed copies. The originals stay, so this is memory in addition.
+    pub packed_copies: u64,
+    /// Keys and values of all layers, for the whole context.
+    pub cache: u64,
+    /// Activations of a chunk.
+    pub scratch: u64,
+}
+
+impl Model {
+    /// Keys and values of `layer` at `positions`, copied to the host.
+    ///
+    /// # Errors
+    /// If there is no such layer, a position holds no token yet, or the device fails.
+    pub fn key_values(&self, layer: usize, positions: Range<usize>) -> Result<KeyValues, Error> {
+        let tokens = self.cached.len();
+        let (Some(keys), Some(values)) = (self.cache.keys.get(layer), self.cache.values.get(layer))
+        else {
+            let layers = self.config.layers;
+            return Err(Error::Option(format!("layer {layer} of a model of {layers}")));
+        };
+        if positions.start > positions.end || positions.end > tokens {
+            return Err(Error::Option(format!(
+                "positions {positions:?} of a cache that holds {tokens} tokens"
+            )));
+        }
+        let read = |tensor: &Tensor<f32, 3>| tensor.slice(1, positions.clone())?.to_vec();
+        Ok(KeyValues { layer, keys: read(keys)?, values: read(values)?, positions })
+    }
+
+    /// Forgets every token, and fills the cache, the logits and the chosen id with what no computation
+    /// gives: NaN, and an id below 0. A step that did not happen then shows.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub fn poison(&mut self) -> Result<(), Error> {
+        self.reset();
+        self.cache.poison(0)?;
+        let nan = |elements: usize| f32::NAN.to_le_bytes().repeat(elements);
+        for logits in [Some(&self.buffers.logits), self.every_row.as_ref()].into_iter().flatten() {
+            write_bytes(logits, 0, &nan(logits.shape().iter().product()))?;
+        }
+        Ok(write_bytes(&self.buffers.choice, 0, &(-1i64).to_le_bytes())?)
+    }
+
+    /// Forgets every token. No memory is touched: the valid length decides what is read.
+    pub fn reset(&mut self) {
+        self.cached.clear();
+    }
+
+    /// Sets the chunk to `rows` rows, at most the context. Weights, packed copies and cache stay; activations
+    /// and recorded lists are made anew, and the tokens in the cache are kept.
+    ///
+    /// # Errors
+    /// If the chunk would have no rows, there is no room, or a kernel is refused.
+    pub fn set_chunk(&mut self, rows: usize) -> Result<(), Error> {
+        let options = Options { chunk: rows, ..self.options }.checked(&self.config)?;
+        let (buffers, choose) = self.scratch(options)?;
+        self.options = options;
+        self.lists = HashMap::new();
+        self.every_row = None;
+        (self.buffers, self.choose) = (buffers, choose);
+        self.ready(1, Logits::Last)
+    }
+
+    /// Activations for `options`, and the list that picks an id from them.
+    fn scratch(&self, options: Options) -> Result<(Buffers, metile::CommandList), Error> {
+        let q8 = options.activations == Activations::Q8;
+        let mut buffers =
+            Buffers::new(&self.device, &self.config, options.chunk, options.context, q8)?;
+        let choose = record::choice(&self.device, &mut buffers)?;
+        Ok((buffers, choose))
+    }
+
+    /// A second request beside this one: weights and packed copies are shared, cache, activations and
+    /// recorded lists are its own, and it has read nothing.
+    ///
+    /// # Errors
+    /// If there is no room, or a kernel is refused.
+    pub fn fork_request(&self) -> Result<Model, Error> {
+        let (buffers, choose) = self.scratch(self.options)?;
+        let mut fork = Model {
+            config: self.config.clone(),
+            device: self.device.clone(),
+            options: self.options,
+            weights: Arc::clone(&self.weights),
+            packed: self.packed.clone(),
+            cache: Cache::new(&self.device, &self.config, self.options.context)?,
+            lists: HashMap::new(),
+            every_row: None,
+            cached: Vec::new(),
+            buffers,
+            choose,
+        };
+        fork.ready(1, Logits::Last)?;
+        Ok(fork)
+    }
+
+    /// Reads a whole prompt in chunks, as it is timed: only the last chunk goes through the rest of the last
+    /// layer and gets logits. Everything it launches has to be recorded before
+    /// ([`ready_for`](Self::ready_for)), or it is recorded here.
+    ///
+    /// # Errors
+    /// As of [`extend`](Self::extend).
+    pub fn prefill(&mut self, ids: &[u32]) -> Result<(), Error> {
+        let mut chunks = ids.chunks(self.options.chunk).peekable();
+        if chunks.peek().is_none() {
+            return Err(Error::NoPrompt);
+        }
+        while let Some(chunk) = chunks.next() {
+            let logits = if chunks.peek().is_some() { Logits::None } else { Logits::Last };
+            self.extend(chunk, logits)?;
+        }
+        Ok(())
+    }
+
+    /// Bytes on the device.
+    pub fn storage_bytes(&self) -> StorageBytes {
+        let cache = self.cache.keys.iter().chain(&self.cache.values).map(allocated).sum();
+        StorageBytes {
+            weights: self.weights.loaded_bytes,
+            packed_originals: self.packed.as_ref().map_or(0, |packed| packed.original_bytes),
+            packed_copies: self.packed.as_ref().map_or(0, |packed| packed.bytes),
+            cache,
+            scratch: self.buffers.bytes(),
+        }
+    }
+
+    /// Whether another model has the same weights in memory, as of [`fork_request`](Self::fork_request).
+    pub fn shares_weights_with(&self, other: &Model) -> bool {
+        Arc::ptr_eq(&self.weights, &other.weights)
+    }
+}
+
+/// Bytes of the memory behind a tensor that has it for itself.
+pub(super) fn allocated<T: metile::lang::element::Element, const R: usize>(
+    tensor: &Tensor<T, R>,
+) -> u64 {
+    tensor.raw().parts.iter().map(|part| part.storage.len() as u64).sum()
+}
