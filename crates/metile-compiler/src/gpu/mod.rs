@@ -1,3 +1,19 @@
-//! GPUs: from Tile IR to Device IR, and from there to source.
+//! GPUs: from Tile IR to Device IR, what the threads of a block do, and from there to source.
+//!
+//! [`plan`] decides how tiles are spread over a block's threads, [`lower()`] writes the program that does it. What a launch
+//! may assume of its arguments is a [`class`]; what the device can do is a [`target`].
 
+pub mod class;
+pub mod facts;
+pub mod layout;
+mod lower;
 pub mod namer;
+pub mod plan;
+pub mod steps;
+pub mod target;
+
+pub use class::{Class, Classes};
+pub use layout::Layout;
+pub use lower::lower;
+pub use plan::{DotForm, Plan};
+pub use target::{Machine, Target};

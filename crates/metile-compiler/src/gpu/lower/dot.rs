@@ -1,0 +1,286 @@
+//! Matrix products.
+
+use super::reduce::Partial;
+use super::{Lowering, Val};
+use crate::gpu::layout::{Bit, Layout, bits};
+use crate::gpu::plan::{DotForm, sums_layout};
+use metile_device::{ControlOp, MemoryOp, Op as DeviceOp, Shared, Type as DeviceType, Value as Dv};
+use metile_ir::dtype::DType;
+use metile_ir::scalar::Scalar;
+use metile_ir::tile::{BinaryOp, CompareOp, Op, OpId, ReduceOp, Value};
+use std::collections::HashMap;
+
+/// One operand of a product: a matrix with an axis that is summed along and one that stays.
+#[derive(Clone, Copy, Debug)]
+struct Operand {
+    value: Value,
+    /// The axis that is summed along.
+    long: usize,
+}
+
+impl Operand {
+    fn kept(self) -> usize {
+        1 - self.long
+    }
+}
+
+impl Lowering<'_> {
+    pub(super) fn dot(&mut self, id: OpId, op: &Op, (ta, tb): (bool, bool)) {
+        let a = Operand { value: op.operands[0], long: usize::from(!ta) };
+        let b = Operand { value: op.operands[1], long: usize::from(tb) };
+        let form = self.plan.dots.get(&id).copied().unwrap_or(DotForm::OuterProduct);
+        match form {
+            DotForm::FewRows { right: false } => self.few_rows(op, a, b, 1),
+            DotForm::FewRows { right: true } => self.few_rows(op, b, a, 0),
+            DotForm::OuterProduct => self.outer_product(op, a, b),
+        }
+    }
+
+    /// The type that products are summed in.
+    fn summed(&self, op: &Op) -> DType {
+        self.dtype(op.results[0])
+    }
+
+    /// `a * b + c` of the type that is summed in.
+    fn add_product(&mut self, dtype: DType, a: Dv, b: Dv, c: Dv) -> Dv {
+        if dtype == DType::F32 {
+            return self.b.fma(a, b, c);
+        }
+        let product = self.b.binary(BinaryOp::Mul, a, b);
+        self.b.binary(BinaryOp::Add, c, product)
+    }
+
+    /// The operand in `layout`, widened, with zeros for what is no element along the axis that is summed along.
+    fn operand(&mut self, operand: Operand, layout: &Layout, dtype: DType) -> Dv {
+        let tile = self.whole_tile(operand.value, layout);
+        let tile = self.b.cast(tile, dtype);
+        let side = self.shape(operand.value).side(operand.long);
+        if side.is_power_of_two() {
+            return tile;
+        }
+        let at = self.small_coordinate(layout, operand.long);
+        let side = self.int(DType::I32, side as i64);
+        let real = self.b.compare(CompareOp::Lt, at, side);
+        let zero = self.constant(Scalar::zero(dtype));
+        let tile = self.b.select(real, tile, zero);
+        self.b.spread(tile, layout.count())
+    }
+
+    /// `few` has a handful of rows: each meets the whole of `matrix` where its threads hold it, and the products are summed along its
+    /// rows. The matrix's kept axis is axis `keep` of the result.
+    fn few_rows(&mut self, op: &Op, few: Operand, matrix: Operand, keep: usize) {
+        let dtype = self.summed(op);
+        let layout = self.own_layout(matrix.value);
+        let rows = self.shape(few.value).side(few.kept());
+        let matrix_shape = self.shape(matrix.value);
+        let tile = self.operand(matrix, &layout, dtype);
+        // The rows, where the matrix's threads need them: its layout along the sum, all rows in registers.
+        let mut beside = layout.renamed(|bit| {
+            (bit.axis as usize == matrix.long).then_some(Bit { axis: few.long as u8, ..bit })
+        });
+        let long_registers = beside.registers.len();
+        let axis = few.kept() as u8;
+        beside.registers.extend((0..bits(rows)).map(|bit| Bit { axis, bit }));
+        let row_tiles = self.operand(few, &beside, dtype);
+        let mut sums = Vec::new();
+        for row in 0..rows as u32 {
+            let first = row << long_registers;
+            let registers = (first..first + (1 << long_registers)).collect();
+            let row = self.b.pick(row_tiles, registers);
+            let partial = self.row_by_matrix(dtype, tile, &layout, row, matrix.long);
+            let sum = Partial { value: partial, index: None };
+            let sum = self.threads_along(ReduceOp::Sum, sum, &layout, &matrix_shape, matrix.long);
+            sums.push(sum.value);
+        }
+        let zero = self.constant(Scalar::zero(dtype));
+        let count = layout.without(matrix.long).count();
+        let zero = self.b.spread(zero, count);
+        sums.resize(rows.next_power_of_two(), zero);
+        let product = self.b.join(&sums);
+        let out = sums_layout(&layout, matrix.long, keep, rows);
+        let acc = self.whole_tile(op.operands[2], &out);
+        let sum = self.b.binary(BinaryOp::Add, acc, product);
+        self.set_tile(op.results[0], sum, out);
+    }
+
+    /// A thread's part of the sums of `row`, in the registers of `layout` along `long`, with each row of the matrix.
+    fn row_by_matrix(
+        &mut self,
+        dtype: DType,
+        matrix: Dv,
+        layout: &Layout,
+        row: Dv,
+        long: usize,
+    ) -> Dv {
+        let kept: Vec<usize> = places(layout, |bit| bit.axis as usize != long);
+        let summed: Vec<usize> = places(layout, |bit| bit.axis as usize == long);
+        let mut sum: Option<Dv> = None;
+        for k in 0..1u32 << summed.len() {
+            let registers = (0..1u32 << kept.len())
+                .map(|n| spread_bits(n, &kept) | spread_bits(k, &summed))
+                .collect();
+            let column = self.b.pick(matrix, registers);
+            let factor = self.b.pick(row, vec![k]);
+            sum = Some(match sum {
+                None => self.b.binary(BinaryOp::Mul, column, factor),
+                Some(sum) => self.add_product(dtype, column, factor, sum),
+            });
+        }
+        match sum {
+            Some(sum) => sum,
+            None => matrix,
+        }
+    }
+
+    /// Both operands pass through shared memory in pieces along the sum; each thread multiplies its rows by its columns.
+    fn outer_product(&mut self, op: &Op, a: Operand, b: Operand) {
+        let dtype = self.summed(op);
+        let layout = self.layout(op.results[0]);
+        let mut acc = self.whole_tile(op.operands[2], &layout);
+        let k = self.shape(a.value).side(a.long).next_power_of_two();
+        let (m, n) = (self.kept_side(a), self.kept_side(b));
+        // A row of four more keeps vectors aligned and spreads columns over the banks.
+        let (row, column) = (m + 4, n + 4);
+        let bytes_per_k = (row + column) * dtype.bytes();
+        let mut piece = k;
+        while piece > 1 && piece * bytes_per_k > self.scratch_limit() {
+            piece /= 2;
+        }
+        let (al, bl) = (self.own_layout(a.value), self.own_layout(b.value));
+        let (left, right) = (self.operand(a, &al, dtype), self.operand(b, &bl, dtype));
+        for first in (0..k).step_by(piece) {
+            let scratch = self.scratch(piece * bytes_per_k);
+            self.stage(scratch, a, left, &al, (first, piece), (row, 0));
+            self.stage(scratch, b, right, &bl, (first, piece), (column, piece * row));
+            self.publish();
+            acc = self.multiply_staged(dtype, &layout, acc, scratch, piece, (row, column));
+        }
+        self.set(op.results[0], Val::Tile(acc, layout));
+    }
+
+    fn kept_side(&self, operand: Operand) -> usize {
+        self.shape(operand.value).side(operand.kept()).next_power_of_two()
+    }
+
+    /// Puts the part of an operand from `first` along the sum into shared memory, row by row of `row` elements from `base`.
+    fn stage(
+        &mut self,
+        scratch: Shared,
+        operand: Operand,
+        tile: Dv,
+        layout: &Layout,
+        (first, piece): (usize, usize),
+        (row, base): (usize, usize),
+    ) {
+        let shape = self.shape(operand.value);
+        let mut strides = [0; metile_ir::tile::MAX_RANK];
+        strides[operand.long] = row as i64;
+        strides[operand.kept()] = 1;
+        let low = bits(piece);
+        let above = |bit: &Bit| bit.axis as usize == operand.long && bit.bit >= low;
+        let by_thread = layout.thread_bits().any(|(_, bit)| above(&bit));
+        let at = self.linear(layout, &shape, &strides);
+        let shift = self.int(DType::I32, base as i64 - (first * row) as i64);
+        let at = self.b.binary(BinaryOp::Add, at, shift);
+        let owner = self.first_owner(layout);
+        let count = layout.count();
+        let at = self.b.spread(at, count);
+        if by_thread {
+            let k = self.small_coordinate(layout, operand.long);
+            let (low, high) =
+                (self.int(DType::I32, first as i64), self.int(DType::I32, (first + piece) as i64));
+            let after = self.b.compare(CompareOp::Ge, k, low);
+            let before = self.b.compare(CompareOp::Lt, k, high);
+            let here = self.b.binary(BinaryOp::And, after, before);
+            let mask = self.and(owner, here);
+            return self.store_shared(scratch, at, vec![0; count as usize], Some(mask), tile);
+        }
+        let here: Vec<u32> = (0..count)
+            .filter(|&r| layout.register_part(r, operand.long) as usize / piece == first / piece)
+            .collect();
+        let (at, tile) = (self.b.pick(at, here.clone()), self.b.pick(tile, here.clone()));
+        self.store_shared(scratch, at, vec![0; here.len()], owner, tile);
+    }
+
+    /// `acc` and the product of the staged operands.
+    fn multiply_staged(
+        &mut self,
+        dtype: DType,
+        layout: &Layout,
+        acc: Dv,
+        scratch: Shared,
+        piece: usize,
+        (row, column): (usize, usize),
+    ) -> Dv {
+        let rows = places(layout, |bit| bit.axis == 0);
+        let columns = places(layout, |bit| bit.axis == 1);
+        let count = layout.count();
+        let left: Vec<u32> = (0..count).map(|r| gather_bits(r, &rows)).collect();
+        let right: Vec<u32> = (0..count).map(|r| gather_bits(r, &columns)).collect();
+        let part = |axis: usize, places: &[usize]| -> Vec<i64> {
+            (0..1u32 << places.len())
+                .map(|n| layout.register_part(spread_bits(n, places), axis))
+                .collect()
+        };
+        let (row_parts, column_parts) = (part(0, &rows), part(1, &columns));
+        let (row_at, column_at) = (self.thread_part(layout, 0), self.thread_part(layout, 1));
+        let end = self.int(DType::I32, piece as i64);
+        let (zero, one) = (self.int(DType::I32, 0), self.int(DType::I32, 1));
+        let (row_size, column_size) =
+            (self.int(DType::I32, row as i64), self.int(DType::I32, column as i64));
+        let base = self.int(DType::I32, (piece * row) as i64);
+        let k = self.b.value(DeviceType::one(DType::I32));
+        let ty = DeviceType::registers(dtype, count);
+        let (before, after) = (self.b.value(ty), self.b.value(ty));
+        self.known.push(HashMap::new());
+        self.b.begin(vec![k, before]);
+        let a_at = self.b.binary(BinaryOp::Mul, k, row_size);
+        let a_at = self.b.binary(BinaryOp::Add, a_at, row_at);
+        let b_at = self.b.binary(BinaryOp::Mul, k, column_size);
+        let b_at = self.b.binary(BinaryOp::Add, b_at, base);
+        let b_at = self.b.binary(BinaryOp::Add, b_at, column_at);
+        let a = self.load_vectors(scratch, a_at, &row_parts, dtype);
+        let b = self.load_vectors(scratch, b_at, &column_parts, dtype);
+        let (a, b) = (self.b.pick(a, left), self.b.pick(b, right));
+        let sum = self.add_product(dtype, a, b, before);
+        self.b.push(DeviceOp::Control(ControlOp::Yield), &[sum], &[]);
+        let body = self.b.end();
+        self.known.pop();
+        let acc = self.b.spread(acc, count);
+        let unroll = DeviceOp::Control(ControlOp::For { unroll: true });
+        self.b.push_with(unroll, vec![zero, end, one, acc], vec![after], vec![body]);
+        after
+    }
+
+    /// Elements of shared memory at `at` and these parts, neighbours together.
+    fn load_vectors(&mut self, buffer: Shared, at: Dv, parts: &[i64], dtype: DType) -> Dv {
+        let mut width = (16 / dtype.bytes()).min(parts.len());
+        let together = |width: usize| {
+            parts.chunks(width).all(|group| {
+                group[0] % width as i64 == 0
+                    && group.iter().enumerate().all(|(n, &p)| p == group[0] + n as i64)
+            })
+        };
+        while width > 1 && !together(width) {
+            width /= 2;
+        }
+        let immediates = parts.iter().copied().step_by(width).collect();
+        let load = MemoryOp::LoadShared { buffer, width: width as u8, immediates };
+        self.make(DeviceOp::Memory(load), &[at], dtype, parts.len() as u32)
+    }
+}
+
+/// Which bits of the register number are of this kind.
+fn places(layout: &Layout, of: impl Fn(&Bit) -> bool) -> Vec<usize> {
+    (0..layout.registers.len()).filter(|&n| of(&layout.registers[n])).collect()
+}
+
+/// The bits of `n` at these places.
+fn spread_bits(n: u32, places: &[usize]) -> u32 {
+    places.iter().enumerate().fold(0, |at, (bit, &place)| at | (n >> bit & 1) << place)
+}
+
+/// The bits of `register` at these places, beside each other.
+fn gather_bits(register: u32, places: &[usize]) -> u32 {
+    places.iter().enumerate().fold(0, |at, (bit, &place)| at | (register >> place & 1) << bit)
+}
