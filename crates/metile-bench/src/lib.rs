@@ -2,3 +2,12 @@
 //! reports with raw samples; charts and tables are derived from reports alone.
 
 pub mod baseline;
+pub mod environment;
+pub mod estimate;
+pub mod fingerprint;
+pub mod gate;
+pub mod kernel_studies;
+pub mod order;
+pub mod random;
+pub mod schema;
+pub mod study;

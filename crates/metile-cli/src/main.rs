@@ -14,8 +14,9 @@ mod options;
 mod provenance;
 mod report;
 mod smollm2;
+mod study;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// Tile kernels written in Rust, and language models that run on them.
@@ -57,7 +58,16 @@ enum Bench {
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    // Studies and their options are data of the catalogue, so their commands are made of it.
+    let matches = Cli::command().subcommand(study::command()).get_matches();
+    if let Some(("study", chosen)) = matches.subcommand() {
+        return ended(study::run(chosen));
+    }
+    let cli = match Cli::from_arg_matches(&matches) {
+        Ok(cli) => cli,
+        Err(error) => error.exit(),
+    };
+    ended(match cli.command {
         Command::Generate(arguments) => generate::run(&arguments),
         Command::Chat(arguments) => chat::run(&arguments),
         Command::Bench(Bench::Model(arguments)) => bench_model::run(&arguments),
@@ -66,7 +76,10 @@ fn main() -> ExitCode {
         Command::Checkpoint(command) => checkpoint::run(&command),
         Command::Kernel(command) => kernel::run(&command),
         Command::Device(command) => device::run(&command),
-    };
+    })
+}
+
+fn ended(done: anyhow::Result<()>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if report::is_closed_pipe(&error) => ExitCode::SUCCESS,
