@@ -7,8 +7,11 @@
 
 pub mod build;
 pub mod ops;
+pub mod print;
 pub mod program;
+pub mod verify;
 
 pub use build::Builder;
 pub use ops::*;
 pub use program::*;
+pub use verify::{Limits, Verified, verify};

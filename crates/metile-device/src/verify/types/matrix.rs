@@ -1,0 +1,99 @@
+//! Matrix units.
+
+use super::{Checked, On};
+use crate::ops::*;
+use crate::program::Type;
+use metile_ir::dtype::DType;
+
+pub(super) fn check(on: On<'_>, op: &MatrixOp) -> Checked {
+    match op {
+        MatrixOp::Mma(atom) => mma(on, *atom),
+        MatrixOp::LoadMatrix { matrices, .. } => {
+            on.takes(1, 1)?;
+            if !matches!(matrices, 1 | 2 | 4) {
+                return on.fail(format!("loads 1, 2 or 4 matrices, not {matrices}"));
+            }
+            on.exactly(0, Type::one(DType::I32))?;
+            on.gives(0, Type::registers(DType::U32, u32::from(*matrices)))
+        }
+        MatrixOp::FillFragment => {
+            on.takes(1, 1)?;
+            let (dtype, ..) = fragment(on, on.result(0))?;
+            on.exactly(0, Type::one(dtype))
+        }
+        MatrixOp::LoadFragment { stride, immediates, .. } => {
+            on.takes(1, 1)?;
+            on.exactly(0, Type::one(DType::I32))?;
+            let (_, count) = fragment(on, on.result(0))?;
+            places(on, *stride, immediates, count)
+        }
+        MatrixOp::StoreFragment { stride, immediates, .. } => {
+            on.takes(2, 0)?;
+            on.exactly(1, Type::one(DType::I32))?;
+            let (_, count) = fragment(on, on.operand(0))?;
+            places(on, *stride, immediates, count)
+        }
+        MatrixOp::MultiplyFragments { m, n, k } => {
+            on.takes(3, 1)?;
+            let sides = [(m, k), (k, n), (m, n)];
+            let mut dtypes = Vec::new();
+            for (operand, (rows, columns)) in sides.into_iter().enumerate() {
+                let (dtype, count) = fragment(on, on.operand(operand))?;
+                let wanted = u32::from(*rows) * u32::from(*columns);
+                if count != wanted {
+                    return on.fail(format!(
+                        "takes {rows} × {columns} matrices as operand {operand}, not {count}"
+                    ));
+                }
+                dtypes.push(dtype);
+            }
+            if dtypes[0] != dtypes[1] {
+                return on.fail(format!("multiplies {} by {}", dtypes[0], dtypes[1]));
+            }
+            if dtypes[2] != DType::F32 {
+                return on.fail(format!("adds to f32, not to {}", dtypes[2]));
+            }
+            on.gives(0, on.operand(2))
+        }
+    }
+}
+
+/// Registers of `a`, `b` and `c`.
+fn mma(on: On<'_>, atom: MmaAtom) -> Checked {
+    on.takes(3, 1)?;
+    let inputs: &[DType] = match atom {
+        MmaAtom::Tf32M16N8K8 => &[DType::U32, DType::F32],
+        _ => &[DType::U32],
+    };
+    for (n, wanted) in [(0, 4), (1, 2)] {
+        let (dtype, count) = on.registers(n)?;
+        if !inputs.contains(&dtype) || count != wanted {
+            let first = inputs[0];
+            return on
+                .fail(format!("takes {first} x {wanted} as operand {n}, not {dtype} x {count}"));
+        }
+    }
+    let sums = if atom == MmaAtom::I8M16N8K32 { DType::I32 } else { DType::F32 };
+    on.exactly(2, Type::registers(sums, 4))?;
+    on.gives(0, Type::registers(sums, 4))
+}
+
+/// Dtype and number of the matrices that `ty` is: 8×8 of a float.
+fn fragment(on: On<'_>, ty: Type) -> Result<(DType, u32), Box<metile_ir::Diagnostic>> {
+    match ty {
+        Type::Fragment { dtype, rows: 8, columns: 8, count } if dtype.is_float() => {
+            Ok((dtype, count))
+        }
+        ty => on.fail(format!("works on fragments of 8x8 floats, not on {ty}")),
+    }
+}
+
+fn places(on: On<'_>, stride: u32, immediates: &[i64], count: u32) -> Checked {
+    if stride < 8 {
+        return on.fail(format!("has rows of 8 elements {stride} apart"));
+    }
+    if immediates.len() != count as usize {
+        return on.fail(format!("has {} places for {count} matrices", immediates.len()));
+    }
+    Ok(())
+}
