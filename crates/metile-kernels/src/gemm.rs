@@ -29,6 +29,7 @@
 //! ```
 
 use crate::activation::{Identity, Pointwise};
+use crate::machine::Machine;
 use crate::shapes::{alike, multiplies};
 use metile::KernelCall;
 use metile::prelude::*;
@@ -136,14 +137,18 @@ pub fn batched_gemm_tiles<T: Float, const BM: usize, const BN: usize, const BK: 
     out.pick(0, item).store_tile((row, col), acc);
 }
 
-/// The sides for CPUs: large tiles, over which the matrix primitive blocks and packs by itself, but no larger
-/// than leaves programs for every core.
+/// The sides. For CPUs large tiles, over which the matrix primitive blocks and packs by itself, but no larger
+/// than leaves programs for every core; for GPUs what a block's registers hold.
 macro_rules! with_tiles {
-    ([$m:expr, $n:expr $(, $batch:expr)?], $kernel:ident<$($ty:ident),*>($($argument:expr),*)) => {
-        match ($m, $n) {
-            (0..=32, 0..=64) => $kernel::<$($ty,)* 32, 64, 64>($($argument),*)
+    ($machine:expr, [$m:expr, $n:expr $(, $batch:expr)?], $kernel:ident<$($ty:ident),*>($($argument:expr),*)) => {
+        match ($machine, $m, $n) {
+            (_, 0..=32, 0..=64) => $kernel::<$($ty,)* 32, 64, 64>($($argument),*)
                 .grid(($n.div_ceil(64), $m.div_ceil(32) $(, $batch)?)),
-            (0..=511, _) | (_, 0..=511) => $kernel::<$($ty,)* 64, 128, 256>($($argument),*)
+            (Machine::Gpu, 0..=64, _) | (Machine::Gpu, _, 0..=64) => $kernel::<$($ty,)* 64, 64, 64>($($argument),*)
+                .grid(($n.div_ceil(64), $m.div_ceil(64) $(, $batch)?)),
+            (Machine::Gpu, ..) => $kernel::<$($ty,)* 128, 128, 64>($($argument),*)
+                .grid(($n.div_ceil(128), $m.div_ceil(128) $(, $batch)?)),
+            (_, 0..=511, _) | (_, _, 0..=511) => $kernel::<$($ty,)* 64, 128, 256>($($argument),*)
                 .grid(($n.div_ceil(128), $m.div_ceil(64) $(, $batch)?)),
             _ => $kernel::<$($ty,)* 128, 512, 256>($($argument),*)
                 .grid(($n.div_ceil(512), $m.div_ceil(128) $(, $batch)?)),
@@ -168,7 +173,7 @@ pub fn gemm_map<'c, T: Float, F: Pointwise>(
     scale: f32,
 ) -> KernelCall<'c> {
     let [m, n] = out.shape();
-    with_tiles!([m, n], gemm_tiles < T, F > (a, b, out, scale))
+    with_tiles!(Machine::of(a), [m, n], gemm_tiles < T, F > (a, b, out, scale))
 }
 
 /// out = F(scale · a · b + bias): see [`gemm_bias_tiles`].
@@ -180,7 +185,7 @@ pub fn gemm_bias<'c, T: Float, F: Pointwise>(
     scale: f32,
 ) -> KernelCall<'c> {
     let [m, n] = out.shape();
-    with_tiles!([m, n], gemm_bias_tiles < T, F > (a, b, bias, out, scale))
+    with_tiles!(Machine::of(a), [m, n], gemm_bias_tiles < T, F > (a, b, bias, out, scale))
 }
 
 /// out = residual + F(scale · a · b): see [`gemm_residual_tiles`].
@@ -192,7 +197,7 @@ pub fn gemm_residual<'c, T: Float, F: Pointwise>(
     scale: f32,
 ) -> KernelCall<'c> {
     let [m, n] = out.shape();
-    with_tiles!([m, n], gemm_residual_tiles < T, F > (a, b, residual, out, scale))
+    with_tiles!(Machine::of(a), [m, n], gemm_residual_tiles < T, F > (a, b, residual, out, scale))
 }
 
 /// out[i] = a[i] · b[i]: see [`batched_gemm_tiles`].
@@ -202,5 +207,5 @@ pub fn batched_gemm<'c, T: Float>(
     out: &'c mut Tensor<T, 3>,
 ) -> KernelCall<'c> {
     let [batch, m, n] = out.shape();
-    with_tiles!([m, n, batch], batched_gemm_tiles<T>(a, b, out))
+    with_tiles!(Machine::of(a), [m, n, batch], batched_gemm_tiles<T>(a, b, out))
 }

@@ -16,7 +16,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The sides are chosen for CPUs first: a tile that reaches beyond a tensor is cut to it and costs
+//! The sides are chosen by [`machine`], for CPUs first: a tile that reaches beyond a tensor is cut to it and costs
 //! nothing, so one instance serves many shapes.
 //!
 //! Shapes that don't fit each other are refused by an assertion of the kernel when it is launched.
@@ -35,6 +35,7 @@ pub mod elementwise;
 pub mod embedding;
 pub mod fft;
 pub mod gemm;
+pub mod machine;
 pub mod norm;
 pub mod project;
 pub mod quantize;

@@ -3,6 +3,7 @@
 //! Activations are `f32`, or `Q8_0` blocks made by [`quantize_q8`](crate::quantize::quantize_q8).
 
 use crate::activation::silu;
+use crate::machine::Machine;
 use crate::shapes::projects;
 use metile::KernelCall;
 use metile::prelude::*;
@@ -111,10 +112,23 @@ pub fn project_swiglu_tiles<
 /// The sides of the tiles: rows of x, rows of w, columns of both.
 type Sides = (usize, usize, usize);
 
+/// The sides for GPUs: one row meets few weight rows at a time, since a block's registers hold them.
+fn gpu_sides(rows: usize, k: usize) -> Sides {
+    match rows {
+        0..=16 if k <= 256 => (16, 32, 256),
+        0..=1 => (1, 16, 512),
+        2..=16 => (16, 32, 256),
+        _ => (64, 128, 64),
+    }
+}
+
 /// The sides for CPUs. One row: programs of 32 weight rows, so that even a narrow projection is shared out
 /// evenly. Up to 16 rows are one tile, of which only the rows that exist are computed. More rows share
 /// weights that each program packs or decodes once. Few instances: each is compiled for every format.
-fn sides(rows: usize, k: usize) -> Sides {
+fn sides(machine: Machine, rows: usize, k: usize) -> Sides {
+    if machine == Machine::Gpu {
+        return gpu_sides(rows, k);
+    }
     match rows {
         0..=16 if k <= 256 => (16, 32, 256),
         0..=1 => (1, 32, 2048),
@@ -128,7 +142,7 @@ fn sides(rows: usize, k: usize) -> Sides {
 macro_rules! with_sides {
     ($sides:expr, $rows:expr, $n:expr, $kernel:ident<$($ty:ident),*>($($argument:expr),*)) => {
         with_sides!(@ $sides, $rows, $n, $kernel, ($($ty),*), ($($argument),*),
-            [(1, 32, 2048) (16, 32, 256) (16, 64, 2048) (64, 64, 256)],
+            [(1, 32, 2048) (16, 32, 256) (16, 64, 2048) (64, 64, 256) (1, 16, 512) (64, 128, 64)],
             (256, 192, 512))
     };
     (@ $sides:expr, $rows:expr, $n:expr, $kernel:ident, $types:tt, $arguments:tt,
@@ -152,7 +166,7 @@ pub fn project<'c, A: Weight, W: Weight>(
     out: &'c mut Tensor<f32, 2>,
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), w.shape());
-    with_sides!(sides(rows, k), rows, n, project_tiles < A, W > (x, w, out))
+    with_sides!(sides(Machine::of(x), rows, k), rows, n, project_tiles < A, W > (x, w, out))
 }
 
 /// out = x · wᵀ + bias: see [`project_bias_tiles`].
@@ -163,7 +177,7 @@ pub fn project_bias<'c, A: Weight, W: Weight, B: Float>(
     out: &'c mut Tensor<f32, 2>,
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), w.shape());
-    with_sides!(sides(rows, k), rows, n, project_bias_tiles < A, W, B > (x, w, bias, out))
+    with_sides!(sides(Machine::of(x), rows, k), rows, n, project_bias_tiles < A, W, B > (x, w, bias, out))
 }
 
 /// out += x · wᵀ: see [`project_add_tiles`].
@@ -173,7 +187,7 @@ pub fn project_add<'c, A: Weight, W: Weight>(
     out: &'c mut Tensor<f32, 2>,
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), w.shape());
-    with_sides!(sides(rows, k), rows, n, project_add_tiles < A, W > (x, w, out))
+    with_sides!(sides(Machine::of(x), rows, k), rows, n, project_add_tiles < A, W > (x, w, out))
 }
 
 /// out = silu(x · gateᵀ) · (x · upᵀ): see [`project_swiglu_tiles`].
@@ -184,5 +198,5 @@ pub fn project_swiglu<'c, A: Weight, W: Weight>(
     out: &'c mut Tensor<f32, 2>,
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), gate.shape());
-    with_sides!(sides(rows, k), rows, n, project_swiglu_tiles < A, W > (x, gate, up, out))
+    with_sides!(sides(Machine::of(x), rows, k), rows, n, project_swiglu_tiles < A, W > (x, gate, up, out))
 }

@@ -4,7 +4,8 @@ use super::{Lowering, Val, registers};
 use metile_device::{Block, ControlOp, Op as DeviceOp, Type as DeviceType, Value as Dv};
 use metile_ir::diagnostic::Diagnostic;
 use metile_ir::dtype::DType;
-use metile_ir::tile::{Op, OpKind, RegionId, Value};
+use metile_ir::scalar::Scalar;
+use metile_ir::tile::{Op, OpId, OpKind, RegionId, Value};
 use std::collections::HashMap;
 
 type Refused = Box<Diagnostic>;
@@ -74,7 +75,11 @@ impl<'k> Lowering<'k> {
             operands.push(self.scalar(condition));
         }
         for (&value, &like) in carried.iter().zip(like) {
-            let value = self.carried(value, like);
+            let part = kernel.defining_op(value).filter(|id| self.deferred.contains(id));
+            let value = match (part, self.values.get(&value)) {
+                (Some(_), Some(&Val::Tile(part, _))) => part,
+                _ => self.carried(value, like),
+            };
             operands.push(value);
         }
         self.b.push(DeviceOp::Control(end), &operands, &[]);
@@ -83,27 +88,63 @@ impl<'k> Lowering<'k> {
     }
 
     fn for_loop(&mut self, op: &'k Op) -> Result<(), Refused> {
+        let kernel = self.kernel;
         let region = op.regions[0];
-        let arguments = self.kernel.regions[region].arguments.clone();
+        let arguments = &kernel.regions[region].arguments;
         let (index, carried) = (arguments[0], &arguments[1..]);
+        let last = kernel.regions[region].ops.last().map(|&id| &kernel.ops[id]);
+        let yielded = last.map_or(&[][..], |op| &op.operands[..]);
+        let waiting: Vec<Option<OpId>> = carried
+            .iter()
+            .zip(yielded)
+            .map(|(&argument, &yielded)| self.deferrable(region, argument, yielded))
+            .collect();
+        self.deferred.extend(waiting.iter().flatten());
         let mut operands: Vec<Dv> = op.operands[..3].iter().map(|&v| self.scalar(v)).collect();
-        for (&init, &like) in op.operands[3..].iter().zip(carried) {
-            let init = self.carried(init, like);
-            operands.push(init);
+        for ((&init, &like), &wait) in op.operands[3..].iter().zip(carried).zip(&waiting) {
+            operands.push(match wait {
+                Some(id) => self.nothing_yet(id),
+                None => self.carried(init, like),
+            });
         }
         let again = self.pending_of(region);
         self.expect(&again);
         let mut entering = vec![self.b.value(DeviceType::one(DType::I64))];
         self.set(index, Val::Scalar(entering[0]));
-        for &argument in carried {
-            entering.push(self.receive(argument));
+        for (&argument, &wait) in carried.iter().zip(&waiting) {
+            entering.push(self.receive_part(argument, wait));
         }
         let body = self.block(region, entering, carried, ControlOp::Yield)?;
         self.expect(&again);
-        let results: Vec<Dv> = op.results.iter().map(|&r| self.receive(r)).collect();
+        let results: Vec<Dv> =
+            op.results.iter().zip(&waiting).map(|(&r, &wait)| self.receive_part(r, wait)).collect();
         let kind = DeviceOp::Control(ControlOp::For { unroll: false });
-        self.b.push_with(kind, operands, results, vec![body]);
+        self.b.push_with(kind, operands, results.clone(), vec![body]);
+        for (n, &wait) in waiting.iter().enumerate() {
+            if let Some(id) = wait {
+                self.finish_deferred(id, op.operands[3 + n], results[n], op.results[n]);
+            }
+        }
         Ok(())
+    }
+
+    /// Zeros that a deferred product begins with.
+    fn nothing_yet(&mut self, id: OpId) -> Dv {
+        let DeviceType::Registers { dtype, count } = self.deferred_type(id) else {
+            return self.i64(0);
+        };
+        let zero = self.constant(Scalar::zero(dtype));
+        self.b.spread(zero, count)
+    }
+
+    /// As [`receive`](Self::receive); of a deferred product what the threads have of it.
+    fn receive_part(&mut self, value: Value, wait: Option<OpId>) -> Dv {
+        let Some(id) = wait else { return self.receive(value) };
+        let ty = self.deferred_type(id);
+        let received = self.b.value(ty);
+        let layout = self.layout(value);
+        self.set(value, Val::Tile(received, layout));
+        received
     }
 
     fn while_loop(&mut self, op: &'k Op) -> Result<(), Refused> {

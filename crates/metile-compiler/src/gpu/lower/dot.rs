@@ -7,7 +7,7 @@ use crate::gpu::plan::{DotForm, sums_layout};
 use metile_device::{ControlOp, MemoryOp, Op as DeviceOp, Shared, Type as DeviceType, Value as Dv};
 use metile_ir::dtype::DType;
 use metile_ir::scalar::Scalar;
-use metile_ir::tile::{BinaryOp, CompareOp, Op, OpId, ReduceOp, Value};
+use metile_ir::tile::{BinaryOp, CompareOp, Op, OpId, OpKind, ReduceOp, RegionId, Value};
 use std::collections::HashMap;
 
 /// One operand of a product: a matrix with an axis that is summed along and one that stays.
@@ -18,6 +18,14 @@ struct Operand {
     long: usize,
 }
 
+/// A product of which one operand has few rows: the other's kept axis is axis `keep` of the result.
+#[derive(Clone, Copy, Debug)]
+struct FewRows {
+    few: Operand,
+    matrix: Operand,
+    keep: usize,
+}
+
 impl Operand {
     fn kept(self) -> usize {
         1 - self.long
@@ -26,14 +34,12 @@ impl Operand {
 
 impl Lowering<'_> {
     pub(super) fn dot(&mut self, id: OpId, op: &Op, (ta, tb): (bool, bool)) {
+        if let Some(rows) = self.few_rows_of(id, op) {
+            return self.few_rows(id, op, rows);
+        }
         let a = Operand { value: op.operands[0], long: usize::from(!ta) };
         let b = Operand { value: op.operands[1], long: usize::from(tb) };
-        let form = self.plan.dots.get(&id).copied().unwrap_or(DotForm::OuterProduct);
-        match form {
-            DotForm::FewRows { right: false } => self.few_rows(op, a, b, 1),
-            DotForm::FewRows { right: true } => self.few_rows(op, b, a, 0),
-            DotForm::OuterProduct => self.outer_product(op, a, b),
-        }
+        self.outer_product(op, a, b);
     }
 
     /// The type that products are summed in.
@@ -67,12 +73,47 @@ impl Lowering<'_> {
     }
 
     /// `few` has a handful of rows: each meets the whole of `matrix` where its threads hold it, and the products are summed along its
-    /// rows. The matrix's kept axis is axis `keep` of the result.
-    fn few_rows(&mut self, op: &Op, few: Operand, matrix: Operand, keep: usize) {
+    /// rows.
+    fn few_rows(&mut self, id: OpId, op: &Op, rows: FewRows) {
+        let (acc, result) = (op.operands[2], op.results[0]);
+        if self.deferred.contains(&id) {
+            // The loop around adds up threads' parts, and sums them over the threads when it ends.
+            let Some(&Val::Scalar(before) | &Val::Tile(before, _)) = self.values.get(&acc) else {
+                return;
+            };
+            let sums = self.thread_sums(op, rows, Some(before));
+            let layout = self.layout(result);
+            return self.set(result, Val::Tile(sums, layout));
+        }
+        let sums = self.thread_sums(op, rows, None);
+        let (product, layout) = self.block_sums(rows, sums);
+        let acc = self.whole_tile(acc, &layout);
+        let sum = self.b.binary(BinaryOp::Add, acc, product);
+        self.set_tile(result, sum, layout);
+    }
+
+    /// How a product with few rows is to be computed, if it is one.
+    fn few_rows_of(&self, id: OpId, op: &Op) -> Option<FewRows> {
+        let OpKind::Dot { transpose_a, transpose_b } = op.kind else { return None };
+        let a = Operand { value: op.operands[0], long: usize::from(!transpose_a) };
+        let b = Operand { value: op.operands[1], long: usize::from(transpose_b) };
+        match self.plan.dots.get(&id)? {
+            DotForm::FewRows { right: false } => Some(FewRows { few: a, matrix: b, keep: 1 }),
+            DotForm::FewRows { right: true } => Some(FewRows { few: b, matrix: a, keep: 0 }),
+            DotForm::OuterProduct => None,
+        }
+    }
+
+    fn row_count(&self, rows: FewRows) -> usize {
+        self.shape(rows.few.value).side(rows.few.kept())
+    }
+
+    /// What each thread has of the sums: for every row the registers of the matrix's kept axis.
+    fn thread_sums(&mut self, op: &Op, rows: FewRows, before: Option<Dv>) -> Dv {
+        let FewRows { few, matrix, .. } = rows;
         let dtype = self.summed(op);
         let layout = self.own_layout(matrix.value);
-        let rows = self.shape(few.value).side(few.kept());
-        let matrix_shape = self.shape(matrix.value);
+        let count = self.row_count(rows);
         let tile = self.operand(matrix, &layout, dtype);
         // The rows, where the matrix's threads need them: its layout along the sum, all rows in registers.
         let mut beside = layout.renamed(|bit| {
@@ -80,41 +121,95 @@ impl Lowering<'_> {
         });
         let long_registers = beside.registers.len();
         let axis = few.kept() as u8;
-        beside.registers.extend((0..bits(rows)).map(|bit| Bit { axis, bit }));
+        beside.registers.extend((0..bits(count)).map(|bit| Bit { axis, bit }));
         let row_tiles = self.operand(few, &beside, dtype);
+        let kept = layout.without(matrix.long).count();
         let mut sums = Vec::new();
-        for row in 0..rows as u32 {
+        for row in 0..count as u32 {
             let first = row << long_registers;
             let registers = (first..first + (1 << long_registers)).collect();
-            let row = self.b.pick(row_tiles, registers);
-            let partial = self.row_by_matrix(dtype, tile, &layout, row, matrix.long);
-            let sum = Partial { value: partial, index: None };
-            let sum = self.threads_along(ReduceOp::Sum, sum, &layout, &matrix_shape, matrix.long);
-            sums.push(sum.value);
+            let factors = self.b.pick(row_tiles, registers);
+            let start = before.map(|b| self.b.pick(b, (row * kept..(row + 1) * kept).collect()));
+            sums.push(self.row_by_matrix(dtype, tile, &layout, (factors, start), matrix.long));
         }
         let zero = self.constant(Scalar::zero(dtype));
-        let count = layout.without(matrix.long).count();
-        let zero = self.b.spread(zero, count);
-        sums.resize(rows.next_power_of_two(), zero);
-        let product = self.b.join(&sums);
-        let out = sums_layout(&layout, matrix.long, keep, rows);
-        let acc = self.whole_tile(op.operands[2], &out);
-        let sum = self.b.binary(BinaryOp::Add, acc, product);
-        self.set_tile(op.results[0], sum, out);
+        let zero = self.b.spread(zero, kept);
+        sums.resize(count.next_power_of_two(), zero);
+        self.b.join(&sums)
     }
 
-    /// A thread's part of the sums of `row`, in the registers of `layout` along `long`, with each row of the matrix.
+    /// The sums of all threads' parts, and their layout.
+    fn block_sums(&mut self, rows: FewRows, sums: Dv) -> (Dv, Layout) {
+        let FewRows { matrix, keep, .. } = rows;
+        let layout = self.own_layout(matrix.value);
+        let shape = self.shape(matrix.value);
+        let kept = layout.without(matrix.long).count();
+        let count = self.row_count(rows);
+        let mut parts: Vec<Dv> = (0..count.next_power_of_two() as u32)
+            .map(|row| self.b.pick(sums, (row * kept..(row + 1) * kept).collect()))
+            .collect();
+        for part in parts.iter_mut().take(count) {
+            let partial = Partial { value: *part, index: None };
+            *part = self.threads_along(ReduceOp::Sum, partial, &layout, &shape, matrix.long).value;
+        }
+        (self.b.join(&parts), sums_layout(&layout, matrix.long, keep, count))
+    }
+
+    /// The product that adds to the carried value `argument` of a loop's region and is carried on, if nothing else looks at either:
+    /// then its sums over threads can wait until the loop ends.
+    pub(super) fn deferrable(&self, region: RegionId, argument: Value, yielded: Value) -> Option<OpId> {
+        let kernel = self.kernel;
+        let id = kernel.defining_op(yielded)?;
+        let op = &kernel.ops[id];
+        let rows = self.few_rows_of(id, op)?;
+        let uses = |value: Value| {
+            kernel
+                .walk(region)
+                .iter()
+                .map(|&id| kernel.ops[id].operands.iter().filter(|&&o| o == value).count())
+                .sum::<usize>()
+        };
+        let here = kernel.regions[region].ops.contains(&id);
+        let fits = op.operands[2] == argument && uses(argument) == 1 && uses(yielded) == 1;
+        // The matrix is made in the loop, so that its layout is the plan's.
+        let planned = self.plan.layouts.contains_key(&rows.matrix.value);
+        (here && fits && planned).then_some(id)
+    }
+
+    /// The type of what such a loop carries.
+    pub(super) fn deferred_type(&self, id: OpId) -> DeviceType {
+        let op = &self.kernel.ops[id];
+        let dtype = self.summed(op);
+        let count = self.few_rows_of(id, op).map_or(1, |rows| {
+            let layout = self.layout(rows.matrix.value);
+            sums_layout(&layout, rows.matrix.long, rows.keep, self.row_count(rows)).count()
+        });
+        DeviceType::registers(dtype, count)
+    }
+
+    /// What the loop's result is: the value from before it and the sums.
+    pub(super) fn finish_deferred(&mut self, id: OpId, init: Value, sums: Dv, result: Value) {
+        let kernel = self.kernel;
+        let Some(rows) = self.few_rows_of(id, &kernel.ops[id]) else { return };
+        let (product, layout) = self.block_sums(rows, sums);
+        let init = self.whole_tile(init, &layout);
+        let sum = self.b.binary(BinaryOp::Add, init, product);
+        self.set_tile(result, sum, layout);
+    }
+
+    /// A thread's part of the sums of a row, in the registers of `layout` along `long`, with each row of the matrix; on top of what there
+    /// is.
     fn row_by_matrix(
         &mut self,
         dtype: DType,
         matrix: Dv,
         layout: &Layout,
-        row: Dv,
+        (row, start): (Dv, Option<Dv>),
         long: usize,
     ) -> Dv {
         let kept: Vec<usize> = places(layout, |bit| bit.axis as usize != long);
         let summed: Vec<usize> = places(layout, |bit| bit.axis as usize == long);
-        let mut sum: Option<Dv> = None;
+        let mut sum = start;
         for k in 0..1u32 << summed.len() {
             let registers = (0..1u32 << kept.len())
                 .map(|n| spread_bits(n, &kept) | spread_bits(k, &summed))
@@ -126,10 +221,8 @@ impl Lowering<'_> {
                 Some(sum) => self.add_product(dtype, column, factor, sum),
             });
         }
-        match sum {
-            Some(sum) => sum,
-            None => matrix,
-        }
+        // There is at least one register along the sum.
+        sum.unwrap_or(matrix)
     }
 
     /// Both operands pass through shared memory in pieces along the sum; each thread multiplies its rows by its columns.

@@ -22,9 +22,9 @@ use metile_ir::diagnostic::Diagnostic;
 use metile_ir::dtype::DType;
 use metile_ir::scalar::Scalar;
 use metile_ir::tile::{
-    Kernel, MAX_RANK, Op, OpKind, RegionId, Shape, TileType, Type, Value, Verified,
+    Kernel, MAX_RANK, Op, OpId, OpKind, RegionId, Shape, TileType, Type, Value, Verified,
 };
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use sync::Pending;
 use views::View;
 
@@ -72,6 +72,8 @@ struct Lowering<'k> {
     scratch: Option<Shared>,
     scratch_bytes: u32,
     pending: Pending,
+    /// Products whose sums over threads wait for the end of their loop.
+    deferred: HashSet<OpId>,
 }
 
 /// The Device IR of `kernel` for blocks of `target`, for launches whose arguments are of `classes`, one for each parameter.
@@ -101,6 +103,7 @@ pub fn lower(
         scratch: None,
         scratch_bytes: 0,
         pending: Pending::default(),
+        deferred: HashSet::new(),
     };
     lowering.declare();
     lowering.parameters();
@@ -242,7 +245,7 @@ impl<'k> Lowering<'k> {
         Ok(())
     }
 
-    fn op(&mut self, id: metile_ir::tile::OpId, op: &'k Op) -> Result<(), Box<Diagnostic>> {
+    fn op(&mut self, id: OpId, op: &'k Op) -> Result<(), Box<Diagnostic>> {
         let free = |l: &Self| op.results.first().is_some_and(|&r| l.plan.free[r.index()]);
         if free(self) {
             for &result in &op.results {
