@@ -145,12 +145,51 @@ pub enum SyncOp {
     Barrier,
     /// `()`: all lanes of the warp are here, and see what the others wrote to shared memory.
     WarpBarrier,
+    /// `()`: what this thread wrote to shared memory, or copied there and waited for, is visible to matrix units that read it there, after a barrier.
+    AsyncFence,
     /// `counter: pointer u32`: all threads of all blocks are here, and see what the others wrote.
     GridBarrier,
     /// `pointer u32, offset: i64, mask: bool, n: u32`: adds, releasing what the block wrote; one thread's doing, after a barrier.
     CounterAdd,
     /// `pointer u32, offset: i64, mask: bool, n: u32`: waits until the counter is at least `n`, acquiring; a barrier follows.
     CounterWait,
+}
+
+/// A product that four neighbouring warps (a *warpgroup*, the first of them a multiple of four) compute at once, both operands in shared
+/// memory (`wgmma`).
+///
+/// An operand is a matrix of 16-bit elements, `outer` rows of contiguous elements, stored in columns of 64: column `c` holds elements
+/// 64·c to 64·c + 63 of all rows, 128 bytes a row, and in each row the 16-byte unit `u` lies at place `u ^ (row % 8)`. Either
+/// the rows run along the product's sum ([`WgmmaOperand::sum_inside`]) or the columns do. A matrix begins at a multiple of 1,024 bytes.
+///
+/// The sums of a warpgroup are `row_blocks` × 64 rows by `columns`, in `f32` registers: bit 0 of the register's number is column
+/// bit 0, bit 1 row bit 3, further bits column bits 3 and up, then row bits 6 and up; lane bits 0 and 1 are column bits 1 and 2, lane bits 2 to 4 row bits
+/// 0 to 2; the warp within its group is row bits 4 and 5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Wgmma {
+    /// `F16` or `BF16`.
+    pub dtype: metile_ir::DType,
+    /// How many times 64 rows a warpgroup has.
+    pub row_blocks: u8,
+    /// Columns, a multiple of 8; above 256 in several instructions.
+    pub columns: u16,
+    /// Elements summed along, a multiple of 16.
+    pub sum: u16,
+    /// The left operand.
+    pub a: WgmmaOperand,
+    /// The right operand.
+    pub b: WgmmaOperand,
+}
+
+/// How an operand of [`Wgmma`] lies in its buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct WgmmaOperand {
+    /// The buffer.
+    pub buffer: Shared,
+    /// Rows of contiguous elements.
+    pub outer: u16,
+    /// Whether the rows run along the sum.
+    pub sum_inside: bool,
 }
 
 /// A product that one warp computes at once, operands in registers in the layout that PTX defines.
@@ -181,6 +220,10 @@ pub enum MatrixOp {
         /// Whether each is transposed on the way.
         transposed: bool,
     },
+    /// `a: i32, b: i32 (byte offsets of the matrices in their buffers), c: f32 x row_blocks · columns / 2 -> same`: `c + a · b`, where row 0 of `a` is the warpgroup's first.
+    /// Begins when the warpgroup's threads are here and ends when the sums are there; what threads wrote to the operands was made
+    /// visible by [`SyncOp::AsyncFence`] and a barrier.
+    Wgmma(Wgmma),
     /// `value: T -> fragment`: every element of every matrix.
     FillFragment,
     /// `offset: i32 -> fragment`: from shared memory, row by row.
