@@ -177,7 +177,14 @@ pub fn project_bias<'c, A: Weight, W: Weight, B: Float>(
     out: &'c mut Tensor<f32, 2>,
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), w.shape());
-    with_sides!(sides(Machine::of(x), rows, k), rows, n, project_bias_tiles < A, W, B > (x, w, bias, out))
+    with_sides!(
+        sides(Machine::of(x), rows, k),
+        rows,
+        n,
+        project_bias_tiles < A,
+        W,
+        B > (x, w, bias, out)
+    )
 }
 
 /// out += x · wᵀ: see [`project_add_tiles`].
@@ -198,5 +205,11 @@ pub fn project_swiglu<'c, A: Weight, W: Weight>(
     out: &'c mut Tensor<f32, 2>,
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), gate.shape());
-    with_sides!(sides(Machine::of(x), rows, k), rows, n, project_swiglu_tiles < A, W > (x, gate, up, out))
+    with_sides!(
+        sides(Machine::of(x), rows, k),
+        rows,
+        n,
+        project_swiglu_tiles < A,
+        W > (x, gate, up, out)
+    )
 }

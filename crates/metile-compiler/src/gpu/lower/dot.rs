@@ -157,7 +157,12 @@ impl Lowering<'_> {
 
     /// The product that adds to the carried value `argument` of a loop's region and is carried on, if nothing else looks at either:
     /// then its sums over threads can wait until the loop ends.
-    pub(super) fn deferrable(&self, region: RegionId, argument: Value, yielded: Value) -> Option<OpId> {
+    pub(super) fn deferrable(
+        &self,
+        region: RegionId,
+        argument: Value,
+        yielded: Value,
+    ) -> Option<OpId> {
         let kernel = self.kernel;
         let id = kernel.defining_op(yielded)?;
         let op = &kernel.ops[id];
