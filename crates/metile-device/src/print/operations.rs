@@ -47,6 +47,7 @@ pub fn name(op: &Op) -> &'static str {
         Op::Sync(op) => match op {
             SyncOp::Barrier => "barrier",
             SyncOp::WarpBarrier => "warp_barrier",
+            SyncOp::AsyncFence => "async_fence",
             SyncOp::GridBarrier => "grid_barrier",
             SyncOp::CounterAdd => "counter_add",
             SyncOp::CounterWait => "counter_wait",
@@ -54,6 +55,7 @@ pub fn name(op: &Op) -> &'static str {
         Op::Matrix(op) => match op {
             MatrixOp::Mma(_) => "mma",
             MatrixOp::LoadMatrix { .. } => "load_matrix",
+            MatrixOp::Wgmma(_) => "wgmma",
             MatrixOp::FillFragment => "fill_fragment",
             MatrixOp::LoadFragment { .. } => "load_fragment",
             MatrixOp::StoreFragment { .. } => "store_fragment",
@@ -214,6 +216,21 @@ fn matrix(p: &mut Printer<'_>, op: &MatrixOp, s: &Statement) {
             shared_place(p, *buffer, s.operands.first(), &[]);
             p.put(format_args!(" matrices {matrices}{}", turned(transposed)));
             more(p, s.operands.get(1..).unwrap_or_default());
+        }
+        MatrixOp::Wgmma(w) => {
+            let side = |o: &WgmmaOperand| if o.sum_inside { "rows" } else { "columns" };
+            shared_place(p, w.a.buffer, s.operands.first(), &[]);
+            p.put(format_args!(" {} of {}", side(&w.a), w.a.outer));
+            shared_place(p, w.b.buffer, s.operands.get(1), &[]);
+            p.put(format_args!(" {} of {}", side(&w.b), w.b.outer));
+            more(p, s.operands.get(2..).unwrap_or_default());
+            p.put(format_args!(
+                " {} {}x{}x{}",
+                w.dtype,
+                64 * u32::from(w.row_blocks),
+                w.columns,
+                w.sum
+            ));
         }
         MatrixOp::FillFragment => operands(p, &s.operands),
         MatrixOp::LoadFragment { buffer, stride, transposed, immediates } => {

@@ -16,6 +16,7 @@ pub(super) fn check(on: On<'_>, op: &MatrixOp) -> Checked {
             on.exactly(0, Type::one(DType::I32))?;
             on.gives(0, Type::registers(DType::U32, u32::from(*matrices)))
         }
+        MatrixOp::Wgmma(product) => wgmma(on, product),
         MatrixOp::FillFragment => {
             on.takes(1, 1)?;
             let (dtype, ..) = fragment(on, on.result(0))?;
@@ -56,6 +57,27 @@ pub(super) fn check(on: On<'_>, op: &MatrixOp) -> Checked {
             on.gives(0, on.operand(2))
         }
     }
+}
+
+/// Places of `a` and `b`, registers of `c`.
+fn wgmma(on: On<'_>, product: &Wgmma) -> Checked {
+    on.takes(3, 1)?;
+    on.exactly(0, Type::one(DType::I32))?;
+    on.exactly(1, Type::one(DType::I32))?;
+    let Wgmma { dtype, row_blocks, columns, sum, .. } = *product;
+    if !matches!(dtype, DType::F16 | DType::BF16) {
+        return on.fail(format!("multiplies f16 or bf16, not {dtype}"));
+    }
+    let whole = columns <= 256 || columns.is_multiple_of(256);
+    if row_blocks == 0 || columns == 0 || !columns.is_multiple_of(8) || !whole {
+        return on.fail(format!("has {row_blocks} × 64 rows and {columns} columns"));
+    }
+    if sum == 0 || !sum.is_multiple_of(16) {
+        return on.fail(format!("sums along {sum} elements, which is no multiple of 16"));
+    }
+    let sums = Type::registers(DType::F32, u32::from(row_blocks) * u32::from(columns) / 2);
+    on.exactly(2, sums)?;
+    on.gives(0, sums)
 }
 
 /// Registers of `a`, `b` and `c`.

@@ -156,7 +156,7 @@ fn atomic(on: On<'_>, dtype: DType, operands: usize) -> Checked {
 pub(super) fn sync(on: On<'_>, op: SyncOp) -> Checked {
     let counter = Type::Pointer { dtype: DType::U32, writable: true };
     match op {
-        SyncOp::Barrier | SyncOp::WarpBarrier => return on.takes(0, 0),
+        SyncOp::Barrier | SyncOp::AsyncFence | SyncOp::WarpBarrier => return on.takes(0, 0),
         SyncOp::GridBarrier => {
             on.takes(1, 0)?;
             on.exactly(0, counter)?;
