@@ -7,6 +7,7 @@ pub mod cpu;
 pub mod device;
 pub mod error;
 pub mod host_memory;
+pub mod msl_on_cpu;
 pub mod overlap;
 pub mod prepared;
 

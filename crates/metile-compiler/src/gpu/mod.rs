@@ -7,6 +7,7 @@ pub mod class;
 pub mod facts;
 pub mod layout;
 mod lower;
+pub mod metal;
 pub mod namer;
 pub mod plan;
 pub mod steps;
