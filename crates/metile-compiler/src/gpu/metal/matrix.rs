@@ -67,7 +67,7 @@ pub(super) fn print(
         _ => {
             return Err(printer.unsupported(
                 statement,
-                "matrix product with operands in registers, nor `ldmatrix`",
+                "matrix product of a warpgroup, or with operands in registers, nor `ldmatrix`",
                 "they are NVIDIA's; plan the kernel for the `apple` machine class",
             ));
         }

@@ -16,6 +16,13 @@ pub(super) fn print(
             printer.line("threadgroup_barrier(mem_flags::mem_device | mem_flags::mem_threadgroup);")
         }
         SyncOp::WarpBarrier => printer.line("simdgroup_barrier(mem_flags::mem_threadgroup);"),
+        SyncOp::AsyncFence => {
+            return Err(printer.unsupported(
+                statement,
+                "matrix product with operands in shared memory",
+                "it is NVIDIA's; plan the kernel for the `apple` machine class",
+            ));
+        }
         SyncOp::GridBarrier => {
             return Err(printer.unsupported(statement, "grid barrier", resident));
         }
