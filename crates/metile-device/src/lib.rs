@@ -9,6 +9,7 @@ pub mod build;
 pub mod ops;
 pub mod print;
 pub mod program;
+pub mod sim;
 pub mod verify;
 
 pub use build::Builder;

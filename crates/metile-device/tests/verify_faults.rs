@@ -335,7 +335,7 @@ fn memory() {
         let ty = Type::Pointer { dtype: F32, writable: false };
         b.one(Op::Memory(MemoryOp::Entry), &[p, at], ty);
     });
-    refused("has an index that varies", |b| {
+    refused("gives a pointer f32 that is not the same in all threads of the block", |b| {
         let (p, lane) = (b.position(PositionOp::Word(4)), b.position(PositionOp::Lane));
         let at = b.cast(lane, I64);
         let ty = Type::Pointer { dtype: F32, writable: false };
@@ -404,6 +404,33 @@ fn matrices() {
         let (x, y) = (b.one(fill(), &[zero], of(2)), b.one(fill(), &[zero], of(1)));
         let op = Op::Matrix(MatrixOp::MultiplyFragments { m: 2, n: 1, k: 1 });
         b.one(op, &[x, y, y], of(1));
+    });
+}
+
+#[test]
+fn products_of_warpgroups() {
+    let product = |b: &mut Builder, align: u32, columns: u16, registers: u32| {
+        b.program.warps = 4;
+        let tile = b.shared("tile", 16384, align);
+        let lane = b.position(PositionOp::Thread);
+        b.push(store_shared(tile, 1, &[0]), &[lane, lane], &[]);
+        b.barrier();
+        let (zero, c) = (b.int(I32, 0), b.constant(Scalar::f32(0.0)));
+        let c = b.spread(c, registers);
+        let side = |outer| WgmmaOperand { buffer: tile, outer, sum_inside: true };
+        let (left, right) = (side(64), side(64));
+        let op = Wgmma { dtype: F16, row_blocks: 1, columns, sum: 64, a: left, b: right };
+        let op = Op::Matrix(MatrixOp::Wgmma(op));
+        b.one(op, &[zero, zero, c], Type::registers(F32, registers));
+    };
+    accepted(|b| product(b, 1024, 64, 32));
+    refused("aligned to 512, not to 1024", |b| product(b, 512, 64, 32));
+    refused("takes f32 x 32 as operand 2, not f32 x 16", |b| product(b, 1024, 64, 16));
+    refused("not 64, 60 and 64", |b| product(b, 1024, 60, 30));
+    refused("needs 128 rows of an operand that has 64", |b| product(b, 1024, 128, 64));
+    refused("whole groups of 4 warps, not 2 warps", |b| {
+        product(b, 1024, 64, 32);
+        b.program.warps = 2;
     });
 }
 

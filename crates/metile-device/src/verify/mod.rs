@@ -14,7 +14,7 @@
 //!   to the widest access of it; an offset that is a constant lies within its buffer;
 //! * shared buffers and threads fit the [`Limits`];
 //! * barriers stand only where all threads of the block come, exchanges and matrix operations only where all
-//!   lanes of the warp come; tables are indexed alike by all threads (see [`uniform`]);
+//!   lanes of the warp come; pointers are the same in all threads, fragments in all lanes (see [`uniform`]);
 //! * grid barriers and counters stand in persistent programs;
 //! * every asynchronous copy is committed and waited for somewhere after it;
 //! * a buffer is not read before anything that would publish what other threads wrote there, where that is certain (see

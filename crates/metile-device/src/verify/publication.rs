@@ -4,7 +4,7 @@
 //! `copy_wait`; a buffer read by all threads at one place, or by a warp as a matrix, before any barrier. A loop that
 //! encloses the reading statement counts as being before it.
 
-use super::structure::shared_buffer;
+use super::structure::shared_buffers;
 use super::uniform::{Level, Uniformity};
 use super::{Limits, error, walk};
 use crate::ops::*;
@@ -22,7 +22,7 @@ pub(super) fn check(program: &Program, _: &Limits) -> Vec<Diagnostic> {
         errors: Vec::new(),
     };
     walk(&program.body, &mut |s| {
-        if let Some(buffer) = shared_buffer(&s.op) {
+        for buffer in shared_buffers(&s.op) {
             match s.op {
                 Op::Copy(_) => order.copied.insert(buffer),
                 _ if reads(&s.op) => false,
@@ -85,7 +85,9 @@ fn reads(op: &Op) -> bool {
     matches!(
         op,
         Op::Memory(MemoryOp::LoadShared { .. })
-            | Op::Matrix(MatrixOp::LoadMatrix { .. } | MatrixOp::LoadFragment { .. })
+            | Op::Matrix(
+                MatrixOp::LoadMatrix { .. } | MatrixOp::LoadFragment { .. } | MatrixOp::Wgmma(_)
+            )
     )
 }
 
@@ -120,7 +122,7 @@ impl Order<'_> {
     fn block(&mut self, block: &Block, mut seen: Seen) -> Seen {
         for s in &block.statements {
             if reads(&s.op) {
-                self.read(s, seen);
+                shared_buffers(&s.op).for_each(|buffer| self.read(s, buffer, seen));
             }
             seen.add(&s.op);
             let mut inside = seen;
@@ -139,8 +141,7 @@ impl Order<'_> {
         seen
     }
 
-    fn read(&mut self, s: &Statement, seen: Seen) {
-        let Some(buffer) = shared_buffer(&s.op) else { return };
+    fn read(&mut self, s: &Statement, buffer: Shared, seen: Seen) {
         let name = &self.program.shared[buffer].name;
         let (stored, copied) = (self.stored.contains(&buffer), self.copied.contains(&buffer));
         if !stored && !copied {
@@ -160,6 +161,7 @@ impl Order<'_> {
 
     fn published(&self, s: &Statement, seen: Seen) -> bool {
         let one_place = match s.op {
+            Op::Matrix(MatrixOp::Wgmma(_)) => return seen.barrier,
             Op::Matrix(_) => return seen.barrier || seen.warp_barrier,
             _ => s.operands.first().is_some_and(|&v| self.levels.level(v) == Level::Block),
         };

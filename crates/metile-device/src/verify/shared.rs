@@ -1,6 +1,6 @@
 //! Shared memory: what a block takes, how it is aligned, and offsets that are known.
 
-use super::structure::shared_buffer;
+use super::structure::shared_buffers;
 use super::{Limits, error, walk};
 use crate::ops::*;
 use crate::program::{Program, Shared, Statement, Type, Value};
@@ -19,7 +19,11 @@ pub(super) fn check(program: &Program, limits: &Limits) -> Vec<Diagnostic> {
         {
             constants.insert(result, scalars);
         }
-        if let Some(buffer) = shared_buffer(&s.op) {
+        if let Op::Matrix(MatrixOp::Wgmma(_)) = s.op {
+            errors.extend(shared_buffers(&s.op).filter_map(|buffer| swizzled(program, s, buffer)));
+            return;
+        }
+        for buffer in shared_buffers(&s.op) {
             let access = Access::new(program, s);
             errors.extend(alignment(program, s, buffer, &access));
             let known = access.offset.and_then(|v| constants.get(&v));
@@ -101,6 +105,16 @@ impl Access {
         };
         Access { element, group: element * usize::from(width), offset: offset.copied(), immediates }
     }
+}
+
+/// The operands of a warpgroup's product begin at multiples of 1,024 bytes.
+fn swizzled(program: &Program, s: &Statement, buffer: Shared) -> Option<Diagnostic> {
+    let buffer = &program.shared[buffer];
+    (buffer.align < 1024).then(|| {
+        let message =
+            format!("reads `{}`, which is aligned to {}, not to 1024", buffer.name, buffer.align);
+        error(s, message)
+    })
 }
 
 /// An access is aligned to its size, which needs a buffer that is.

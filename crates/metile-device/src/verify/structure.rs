@@ -123,8 +123,8 @@ impl Walk<'_> {
                 return Err(Box::new(error(s, "uses a token; tokens are waited for in order")));
             }
         }
-        let buffer = shared_buffer(&s.op).filter(|&b| !self.program.shared.contains(b));
-        if let Some(buffer) = buffer {
+        let unknown = shared_buffers(&s.op).find(|&b| !self.program.shared.contains(b));
+        if let Some(buffer) = unknown {
             return Err(Box::new(error(s, format!("names no shared buffer: {buffer:?}"))));
         }
         let ends: &[End] = match s.op {
@@ -150,16 +150,18 @@ impl Walk<'_> {
     }
 }
 
-/// The shared buffer that `op` names.
-pub(crate) fn shared_buffer(op: &Op) -> Option<Shared> {
-    match op {
+/// The shared buffers that `op` names.
+pub(crate) fn shared_buffers(op: &Op) -> impl Iterator<Item = Shared> {
+    let buffers = match op {
+        Op::Matrix(MatrixOp::Wgmma(product)) => [Some(product.a.buffer), Some(product.b.buffer)],
         Op::Memory(MemoryOp::LoadShared { buffer, .. } | MemoryOp::StoreShared { buffer, .. })
         | Op::Matrix(
             MatrixOp::LoadMatrix { buffer, .. }
             | MatrixOp::LoadFragment { buffer, .. }
             | MatrixOp::StoreFragment { buffer, .. },
         )
-        | Op::Copy(CopyOp::Async { buffer, .. }) => Some(*buffer),
-        _ => None,
-    }
+        | Op::Copy(CopyOp::Async { buffer, .. }) => [Some(*buffer), None],
+        _ => [None; 2],
+    };
+    buffers.into_iter().flatten()
 }

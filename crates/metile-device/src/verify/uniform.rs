@@ -8,7 +8,7 @@
 
 use super::{Limits, error};
 use crate::ops::*;
-use crate::program::{Block, Program, Statement, Value};
+use crate::program::{Block, Program, Statement, Type, Value};
 use metile_ir::diagnostic::Diagnostic;
 
 /// Among which threads a value is the same.
@@ -165,7 +165,9 @@ fn least(op: &Op) -> Level {
         Op::Position(PositionOp::Thread | PositionOp::Lane) => Level::Varying,
         Op::Position(PositionOp::Warp) => Level::Warp,
         Op::Memory(MemoryOp::Atomic(_) | MemoryOp::AtomicCas) => Level::Varying,
-        Op::Matrix(MatrixOp::Mma(_) | MatrixOp::LoadMatrix { .. }) => Level::Varying,
+        Op::Matrix(MatrixOp::Mma(_) | MatrixOp::Wgmma(_) | MatrixOp::LoadMatrix { .. }) => {
+            Level::Varying
+        }
         Op::Matrix(_) => Level::Warp,
         _ => Level::Block,
     }
@@ -174,7 +176,7 @@ fn least(op: &Op) -> Level {
 pub(super) fn check(program: &Program, _: &Limits) -> Vec<Diagnostic> {
     let levels = Uniformity::of(program);
     let mut errors = Vec::new();
-    flow(&levels, &program.body, Level::Block, None, &mut errors);
+    flow(program, &levels, &program.body, Level::Block, None, &mut errors);
     errors
 }
 
@@ -182,6 +184,7 @@ pub(super) fn check(program: &Program, _: &Limits) -> Vec<Diagnostic> {
 type Cause<'p> = Option<&'p Statement>;
 
 fn flow<'p>(
+    program: &Program,
     levels: &Uniformity,
     block: &'p Block,
     level: Level,
@@ -192,7 +195,8 @@ fn flow<'p>(
         if errors.len() >= super::MAX_ERRORS {
             return;
         }
-        errors.extend(statement(levels, s, level, cause));
+        errors.extend(statement(s, level, cause));
+        errors.extend(alike(program, levels, s));
         if s.blocks.is_empty() {
             continue;
         }
@@ -207,17 +211,12 @@ fn flow<'p>(
         let inside = own.map_or(level, |own| own.max(level));
         let cause = if inside > level { Some(s) } else { cause };
         for nested in &s.blocks {
-            flow(levels, nested, inside, cause, errors);
+            flow(program, levels, nested, inside, cause, errors);
         }
     }
 }
 
-fn statement(
-    levels: &Uniformity,
-    s: &Statement,
-    level: Level,
-    cause: Cause<'_>,
-) -> Option<Diagnostic> {
+fn statement(s: &Statement, level: Level, cause: Cause<'_>) -> Option<Diagnostic> {
     let (most, who) = match s.op {
         Op::Sync(SyncOp::Barrier | SyncOp::GridBarrier) => (Level::Block, "threads of the block"),
         Op::Sync(SyncOp::WarpBarrier) | Op::Exchange(_) | Op::Matrix(_) => {
@@ -233,10 +232,31 @@ fn statement(
         }
         return Some(found);
     }
-    let pointers = match s.op {
-        Op::Memory(MemoryOp::Entry) => s.operands.get(1..),
+    None
+}
+
+/// A pointer is the same in all threads of the block; a fragment, and where one is read from, in all lanes of a warp.
+fn alike(program: &Program, levels: &Uniformity, s: &Statement) -> Option<Diagnostic> {
+    let most = |value: &Value| match program.ty(*value) {
+        Type::Pointer { .. } => Level::Block,
+        Type::Fragment { .. } => Level::Warp,
+        _ => Level::Varying,
+    };
+    let arguments = s.blocks.iter().flat_map(|b| &b.arguments);
+    let broken = s.results.iter().chain(arguments).find(|v| levels.level(**v) > most(v));
+    if let Some(&value) = broken {
+        let ty = program.ty(value);
+        let who =
+            if most(&value) == Level::Block { "threads of the block" } else { "lanes of the warp" };
+        return Some(error(s, format!("gives a {ty} that is not the same in all {who}")));
+    }
+    let fragments = match s.op {
+        Op::Matrix(MatrixOp::FillFragment | MatrixOp::LoadFragment { .. }) => s.operands.get(..1),
+        Op::Matrix(MatrixOp::StoreFragment { .. }) => s.operands.get(1..),
+        Op::Matrix(MatrixOp::Wgmma(_)) => s.operands.get(..2),
         _ => None,
     };
-    let varies = pointers.unwrap_or_default().iter().any(|&v| levels.level(v) != Level::Block);
-    varies.then(|| error(s, "has an index that varies; a pointer is the same in all threads"))
+    let mut fragments = fragments.unwrap_or_default().iter();
+    let varies = fragments.any(|&v| levels.level(v) == Level::Varying);
+    varies.then(|| error(s, "takes an operand that is the same in all lanes of the warp"))
 }

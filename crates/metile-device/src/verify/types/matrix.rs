@@ -59,27 +59,6 @@ pub(super) fn check(on: On<'_>, op: &MatrixOp) -> Checked {
     }
 }
 
-/// Places of `a` and `b`, registers of `c`.
-fn wgmma(on: On<'_>, product: &Wgmma) -> Checked {
-    on.takes(3, 1)?;
-    on.exactly(0, Type::one(DType::I32))?;
-    on.exactly(1, Type::one(DType::I32))?;
-    let Wgmma { dtype, row_blocks, columns, sum, .. } = *product;
-    if !matches!(dtype, DType::F16 | DType::BF16) {
-        return on.fail(format!("multiplies f16 or bf16, not {dtype}"));
-    }
-    let whole = columns <= 256 || columns.is_multiple_of(256);
-    if row_blocks == 0 || columns == 0 || !columns.is_multiple_of(8) || !whole {
-        return on.fail(format!("has {row_blocks} × 64 rows and {columns} columns"));
-    }
-    if sum == 0 || !sum.is_multiple_of(16) {
-        return on.fail(format!("sums along {sum} elements, which is no multiple of 16"));
-    }
-    let sums = Type::registers(DType::F32, u32::from(row_blocks) * u32::from(columns) / 2);
-    on.exactly(2, sums)?;
-    on.gives(0, sums)
-}
-
 /// Registers of `a`, `b` and `c`.
 fn mma(on: On<'_>, atom: MmaAtom) -> Checked {
     on.takes(3, 1)?;
@@ -98,6 +77,45 @@ fn mma(on: On<'_>, atom: MmaAtom) -> Checked {
     let sums = if atom == MmaAtom::I8M16N8K32 { DType::I32 } else { DType::F32 };
     on.exactly(2, Type::registers(sums, 4))?;
     on.gives(0, Type::registers(sums, 4))
+}
+
+/// Sides, buffers and registers of a warpgroup's product.
+fn wgmma(on: On<'_>, product: &Wgmma) -> Checked {
+    on.takes(3, 1)?;
+    let Wgmma { dtype, row_blocks, columns, sum, a, b } = *product;
+    if !on.program.warps.is_multiple_of(4) {
+        return on.fail(format!("needs whole groups of 4 warps, not {} warps", on.program.warps));
+    }
+    if !matches!(dtype, DType::F16 | DType::BF16) {
+        return on.fail(format!("multiplies f16 or bf16, not {dtype}"));
+    }
+    let whole = columns <= 256 || columns.is_multiple_of(256);
+    if !whole {
+        return on.fail(format!("has {columns} columns, which is above 256 and no multiple of it"));
+    }
+    if row_blocks == 0
+        || columns == 0
+        || !columns.is_multiple_of(8)
+        || sum == 0
+        || !sum.is_multiple_of(16)
+    {
+        let rows = u32::from(row_blocks) * 64;
+        return on.fail(format!(
+            "has multiples of 64 rows, 8 columns and 16 products a sum, not {rows}, {columns} and {sum}"
+        ));
+    }
+    for (operand, side) in [(a, u32::from(row_blocks) * 64), (b, u32::from(columns))] {
+        let wanted = if operand.sum_inside { side } else { u32::from(sum) };
+        if u32::from(operand.outer) < wanted {
+            return on
+                .fail(format!("needs {wanted} rows of an operand that has {}", operand.outer));
+        }
+    }
+    on.exactly(0, Type::one(DType::I32))?;
+    on.exactly(1, Type::one(DType::I32))?;
+    let sums = Type::registers(DType::F32, u32::from(row_blocks) * u32::from(columns) / 2);
+    on.exactly(2, sums)?;
+    on.gives(0, sums)
 }
 
 /// Dtype and number of the matrices that `ty` is: 8×8 of a float.
