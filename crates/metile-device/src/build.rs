@@ -177,6 +177,10 @@ impl Builder {
         let dtype = parts.first().map_or(DType::I64, |&p| self.dtype(p));
         self.one(Op::Register(RegisterOp::Join), parts, Type::registers(dtype, count))
     }
+    /// `a`, which is the same in every thread of the block.
+    pub fn uniform(&mut self, a: Value) -> Value {
+        self.one(Op::Register(RegisterOp::Uniform), &[a], self.program.ty(a))
+    }
     /// Of the lane whose number differs in `mask`.
     pub fn shuffle_xor(&mut self, a: Value, mask: u8) -> Value {
         self.one(Op::Exchange(ExchangeOp::Xor(mask)), &[a], self.program.ty(a))

@@ -5,10 +5,12 @@
 
 pub mod class;
 pub mod facts;
+pub mod hopper;
 pub mod layout;
 mod lower;
 pub mod metal;
 pub mod namer;
+pub mod pipeline;
 pub mod plan;
 pub mod steps;
 pub mod target;

@@ -5,10 +5,13 @@
 //! its own. Classes get their layouts from the largest down: from a product, from memory they are read from or written to,
 //! or from a larger class that they are reduced from or broadcast to.
 
+use super::class::Class;
+use super::facts::Facts;
+use super::hopper::{self, Pipeline};
 use super::layout::{Bit, Layout, bits};
-use super::target::Target;
+use super::target::{Machine, Target};
 use metile_ir::tile::{Definition, Kernel, OpId, OpKind, RegionId, Shape, Type, UnaryOp, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Rows (or columns) up to which a product is computed as sums along the other operand's rows.
 const FEW_ROWS: usize = 8;
@@ -23,6 +26,8 @@ pub enum DotForm {
     },
     /// Both operands pass through shared memory; each thread sums a rectangle of outer products.
     OuterProduct,
+    /// Four warps at a time, by `wgmma`.
+    Warpgroups,
 }
 
 /// The plan.
@@ -36,18 +41,32 @@ pub struct Plan {
     pub layouts: HashMap<Value, Layout>,
     /// How each product is computed.
     pub dots: HashMap<OpId, DotForm>,
+    /// Loops whose loads run ahead of them.
+    pub pipelines: HashMap<OpId, Pipeline>,
+    /// Loads that do.
+    pub staged: HashSet<OpId>,
+    /// Blocks that should fit a multiprocessor at once.
+    pub blocks: u32,
 }
 
-/// Plans `kernel` for blocks of `target`.
-pub fn plan(kernel: &Kernel, target: &Target) -> Plan {
+/// Plans `kernel` for blocks of `target` and arguments of `classes`.
+pub fn plan(kernel: &Kernel, target: &Target, classes: &[Class]) -> Plan {
     let free = find_free(kernel);
     let ops = kernel.walk(kernel.body);
     let mut dots = HashMap::new();
     for &id in &ops {
         if let OpKind::Dot { .. } = kernel.ops[id].kind {
-            dots.insert(id, dot_form(kernel, id));
+            dots.insert(id, dot_form(kernel, target, id));
         }
     }
+    let grouped: HashSet<OpId> =
+        dots.iter().filter(|d| *d.1 == DotForm::Warpgroups).map(|d| *d.0).collect();
+    let mut facts = Facts::new(kernel, classes);
+    let (pipelines, blocks) = match grouped.is_empty() {
+        true => (HashMap::new(), 1),
+        false => hopper::pipelines(kernel, &mut facts, classes, &grouped),
+    };
+    let staged = pipelines.values().flat_map(|p| p.loads.iter().copied()).collect();
     let warps = warps(kernel, &free, &dots, target);
     let mut classes = ClassesOfTiles::new(kernel, &free);
     for &id in &ops {
@@ -58,7 +77,7 @@ pub fn plan(kernel: &Kernel, target: &Target) -> Plan {
         wishes.gather(id, &dots);
     }
     let layouts = wishes.resolve();
-    Plan { warps, free, layouts, dots }
+    Plan { warps, free, layouts, dots, pipelines, staged, blocks }
 }
 
 fn shape(kernel: &Kernel, value: Value) -> Shape {
@@ -107,9 +126,11 @@ fn dot_sides(kernel: &Kernel, id: OpId) -> (usize, usize, usize) {
     (out.side(0), out.side(1), a.side(usize::from(!transposed)))
 }
 
-fn dot_form(kernel: &Kernel, id: OpId) -> DotForm {
+fn dot_form(kernel: &Kernel, target: &Target, id: OpId) -> DotForm {
     let (m, n, _) = dot_sides(kernel, id);
-    if m <= FEW_ROWS && m <= n {
+    if target.machine == Machine::Hopper && hopper::fits(kernel, id) {
+        DotForm::Warpgroups
+    } else if m <= FEW_ROWS && m <= n {
         DotForm::FewRows { right: false }
     } else if n <= FEW_ROWS {
         DotForm::FewRows { right: true }
@@ -131,6 +152,14 @@ fn warps(kernel: &Kernel, free: &[bool], dots: &HashMap<OpId, DotForm>, target: 
                 shape(kernel, value).sides().iter().map(|s| s.next_power_of_two()).product();
             largest = largest.max(padded);
         }
+    }
+    let groups = dots.iter().filter(|d| *d.1 == DotForm::Warpgroups);
+    let groups = groups.map(|(&id, _)| {
+        let (m, n, _) = dot_sides(kernel, id);
+        hopper::warps(m, n)
+    });
+    if let Some(warps) = groups.max() {
+        return warps;
     }
     let mut warps = (largest / (32 * 16)).clamp(1, 16) as u32;
     if dots.values().any(|&form| form == DotForm::OuterProduct) {
@@ -383,7 +412,11 @@ impl Wishes<'_> {
         let (m, n, _) = dot_sides(self.kernel, id);
         let (a, b, out) = (op.operands[0], op.operands[1], op.results[0]);
         match form {
-            DotForm::OuterProduct => {
+            // A product of fewer rows than the block's warpgroups have repeats them.
+            DotForm::Warpgroups if m >= 16 * self.warps as usize => {
+                self.anchor(out, 100, hopper::sums(m, n, self.warps));
+            }
+            DotForm::Warpgroups | DotForm::OuterProduct => {
                 let shape = shape(self.kernel, out);
                 let side = |elements: usize| if elements >= 64 { 8 } else { 4 };
                 let (rows, columns) = (side(m), side(n));

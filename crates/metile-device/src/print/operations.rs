@@ -29,6 +29,7 @@ pub fn name(op: &Op) -> &'static str {
             RegisterOp::Pick(_) => "pick",
             RegisterOp::Join => "join",
             RegisterOp::Pack => "pack",
+            RegisterOp::Uniform => "uniform",
         },
         Op::Memory(op) => match op {
             MemoryOp::Load { .. } => "load",

@@ -4,7 +4,7 @@
 //! results of an operation are as its operands: a load from a place that is alike gives what is alike, in a program
 //! without races, which the simulator looks for. Atomics, and what an exchange makes of varying values, vary;
 //! only an exchange with one lane makes a value alike in the warp. What leaves a branch or a loop depends on its condition
-//! or bounds as well. In a block of one warp, alike in the warp is alike in the block.
+//! or bounds as well. What is said to be [`RegisterOp::Uniform`] is believed. In a block of one warp, alike in the warp is alike in the block.
 
 use super::{Limits, error};
 use crate::ops::*;
@@ -74,6 +74,9 @@ impl Rules {
         for s in &block.statements {
             match s.op {
                 Op::Control(op) => self.control(op, s),
+                Op::Register(RegisterOp::Uniform) => {
+                    self.rule(Level::Block, Vec::new(), s.results.clone());
+                }
                 _ => {
                     let least = least(&s.op);
                     self.rule(least, s.operands.clone(), s.results.clone());

@@ -1,5 +1,6 @@
 //! Loops and branches.
 
+use super::stage::Ring;
 use super::{Lowering, Val, registers};
 use metile_device::{Block, ControlOp, Op as DeviceOp, Type as DeviceType, Value as Dv};
 use metile_ir::diagnostic::Diagnostic;
@@ -11,9 +12,9 @@ use std::collections::HashMap;
 type Refused = Box<Diagnostic>;
 
 impl<'k> Lowering<'k> {
-    pub(super) fn control(&mut self, op: &'k Op) -> Result<(), Refused> {
+    pub(super) fn control(&mut self, id: OpId, op: &'k Op) -> Result<(), Refused> {
         match op.kind {
-            OpKind::For => self.for_loop(op),
+            OpKind::For => self.for_loop(id, op),
             OpKind::While => self.while_loop(op),
             _ => self.branch(op),
         }
@@ -57,9 +58,14 @@ impl<'k> Lowering<'k> {
         arguments: Vec<Dv>,
         like: &[Value],
         end: ControlOp,
+        ring: Option<(&Ring<'k>, Dv)>,
     ) -> Result<Block, Refused> {
         self.known.push(HashMap::new());
+        let index = arguments.first().copied();
         self.b.begin(arguments);
+        if let (Some((ring, slot)), Some(index)) = (ring, index) {
+            self.turn_ring(ring, index, slot)?;
+        }
         self.region(region)?;
         let kernel = self.kernel;
         let last = kernel.regions[region].ops.last().map(|&id| &kernel.ops[id]);
@@ -82,12 +88,16 @@ impl<'k> Lowering<'k> {
             };
             operands.push(value);
         }
+        if let Some((ring, slot)) = ring {
+            let next = self.next_slot(ring, slot);
+            operands.push(next);
+        }
         self.b.push(DeviceOp::Control(end), &operands, &[]);
         self.known.pop();
         Ok(self.b.end())
     }
 
-    fn for_loop(&mut self, op: &'k Op) -> Result<(), Refused> {
+    fn for_loop(&mut self, id: OpId, op: &'k Op) -> Result<(), Refused> {
         let kernel = self.kernel;
         let region = op.regions[0];
         let arguments = &kernel.regions[region].arguments;
@@ -107,6 +117,10 @@ impl<'k> Lowering<'k> {
                 None => self.carried(init, like),
             });
         }
+        let ring = match self.plan.pipelines.get(&id).cloned() {
+            Some(pipeline) => Some(self.begin_ring(op, &pipeline, &operands)?),
+            None => None,
+        };
         let again = self.pending_of(region);
         self.expect(&again);
         let mut entering = vec![self.b.value(DeviceType::one(DType::I64))];
@@ -114,12 +128,24 @@ impl<'k> Lowering<'k> {
         for (&argument, &wait) in carried.iter().zip(&waiting) {
             entering.push(self.receive_part(argument, wait));
         }
-        let body = self.block(region, entering, carried, ControlOp::Yield)?;
+        let slot = ring.as_ref().map(|_| self.b.value(DeviceType::one(DType::I32)));
+        entering.extend(slot);
+        let zero = self.int(DType::I32, 0);
+        operands.extend(slot.map(|_| zero));
+        let turning = ring.as_ref().zip(slot);
+        let body = self.block(region, entering, carried, ControlOp::Yield, turning)?;
         self.expect(&again);
-        let results: Vec<Dv> =
+        let mut results: Vec<Dv> =
             op.results.iter().zip(&waiting).map(|(&r, &wait)| self.receive_part(r, wait)).collect();
+        if slot.is_some() {
+            let last = self.b.value(DeviceType::one(DType::I32));
+            results.push(last);
+        }
         let kind = DeviceOp::Control(ControlOp::For { unroll: false });
         self.b.push_with(kind, operands, results.clone(), vec![body]);
+        if ring.is_some() {
+            self.end_ring();
+        }
         for (n, &wait) in waiting.iter().enumerate() {
             if let Some(id) = wait {
                 self.finish_deferred(id, op.operands[3 + n], results[n], op.results[n]);
@@ -160,9 +186,9 @@ impl<'k> Lowering<'k> {
         again.join(self.pending_of(body));
         self.expect(&again);
         let entering = tested.iter().map(|&v| self.receive(v)).collect();
-        let test_block = self.block(test, entering, &carried, ControlOp::Condition)?;
+        let test_block = self.block(test, entering, &carried, ControlOp::Condition, None)?;
         let entering = carried.iter().map(|&v| self.receive(v)).collect();
-        let body_block = self.block(body, entering, &tested, ControlOp::Yield)?;
+        let body_block = self.block(body, entering, &tested, ControlOp::Yield, None)?;
         self.expect(&again);
         let results: Vec<Dv> = op.results.iter().map(|&r| self.receive(r)).collect();
         let kind = DeviceOp::Control(ControlOp::While);
@@ -177,7 +203,7 @@ impl<'k> Lowering<'k> {
         let mut after = before.clone();
         for &region in &op.regions {
             self.pending = before.clone();
-            blocks.push(self.block(region, Vec::new(), &op.results, ControlOp::Yield)?);
+            blocks.push(self.block(region, Vec::new(), &op.results, ControlOp::Yield, None)?);
             after.join(self.pending.clone());
         }
         self.pending = after;

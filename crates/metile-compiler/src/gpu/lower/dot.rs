@@ -12,10 +12,10 @@ use std::collections::HashMap;
 
 /// One operand of a product: a matrix with an axis that is summed along and one that stays.
 #[derive(Clone, Copy, Debug)]
-struct Operand {
-    value: Value,
+pub(super) struct Operand {
+    pub value: Value,
     /// The axis that is summed along.
-    long: usize,
+    pub long: usize,
 }
 
 /// A product of which one operand has few rows: the other's kept axis is axis `keep` of the result.
@@ -39,6 +39,11 @@ impl Lowering<'_> {
         }
         let a = Operand { value: op.operands[0], long: usize::from(!ta) };
         let b = Operand { value: op.operands[1], long: usize::from(tb) };
+        if self.plan.dots.get(&id) == Some(&DotForm::Warpgroups)
+            && self.shape(op.results[0]).side(0) >= 16 * self.plan.warps as usize
+        {
+            return self.warpgroup_product(op, a, b);
+        }
         self.outer_product(op, a, b);
     }
 
@@ -100,7 +105,7 @@ impl Lowering<'_> {
         match self.plan.dots.get(&id)? {
             DotForm::FewRows { right: false } => Some(FewRows { few: a, matrix: b, keep: 1 }),
             DotForm::FewRows { right: true } => Some(FewRows { few: b, matrix: a, keep: 0 }),
-            DotForm::OuterProduct => None,
+            DotForm::OuterProduct | DotForm::Warpgroups => None,
         }
     }
 

@@ -265,7 +265,7 @@ impl Lowering<'_> {
         if target.is_scalar() {
             // One element, which the thread may have to get from its owner.
             let tile = self.whole_tile(from, &self.one_register());
-            return self.set(result, Val::Scalar(tile));
+            return self.set_scalar(result, tile);
         }
         if source.is_scalar() {
             let scalar = self.scalar(from);

@@ -74,7 +74,10 @@ impl Lowering<'_> {
                 self.load_plain(&view, dtype, &coordinates, mask, fill, &layout)
             }
         };
-        self.set(result, if scalar { Val::Scalar(made) } else { Val::Tile(made, layout) });
+        match scalar {
+            true => self.set_scalar(result, made),
+            false => self.set(result, Val::Tile(made, layout)),
+        }
     }
 
     fn load_plain(
@@ -332,7 +335,10 @@ impl Lowering<'_> {
         let dtype = self.dtype(result);
         let made = self.make(DeviceOp::Memory(kind), &operands, dtype, count);
         let made = self.broadcast_from_owners(made, dtype, &shape, &layout);
-        self.set(result, if scalar { Val::Scalar(made) } else { Val::Tile(made, layout) });
+        match scalar {
+            true => self.set_scalar(result, made),
+            false => self.set(result, Val::Tile(made, layout)),
+        }
         Ok(())
     }
 }

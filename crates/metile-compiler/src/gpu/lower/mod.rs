@@ -8,9 +8,11 @@ mod free;
 mod memory;
 mod packed;
 mod reduce;
+mod stage;
 mod sync;
 mod threads;
 mod views;
+mod warpgroup;
 
 use super::class::Class;
 use super::facts::Facts;
@@ -24,6 +26,7 @@ use metile_ir::scalar::Scalar;
 use metile_ir::tile::{
     Kernel, MAX_RANK, Op, OpId, OpKind, RegionId, Shape, TileType, Type, Value, Verified,
 };
+use stage::Staged;
 use std::collections::{HashMap, HashSet};
 use sync::Pending;
 use views::View;
@@ -37,6 +40,8 @@ enum Val {
     Tile(Dv, Layout),
     /// Computed where it is used.
     Free,
+    /// In shared memory, as warpgroups read it.
+    Staged(Staged),
     /// A view.
     View(View),
     /// Parameter `n`, a list of tensors.
@@ -56,6 +61,8 @@ enum Known {
     Position(u32, u32),
     /// A tile in another layout than its own.
     Converted(Value, Layout),
+    /// Where the units of a layout lie in swizzled rows.
+    Swizzled(Layout, usize, usize),
 }
 
 struct Lowering<'k> {
@@ -86,9 +93,10 @@ pub fn lower(
     classes: &[Class],
 ) -> Result<Program, Box<Diagnostic>> {
     let kernel = kernel.kernel();
-    let plan = plan(kernel, target);
+    let plan = plan(kernel, target, classes);
     let mut b = Builder::new(kernel.name.clone(), plan.warps);
     b.program.persistent = kernel.persistent;
+    b.program.blocks_per_processor = plan.blocks;
     b.program.files.clone_from(&kernel.files);
     let mut lowering = Lowering {
         kernel,
@@ -194,6 +202,12 @@ impl<'k> Lowering<'k> {
         self.values.insert(value, val);
     }
 
+    /// A scalar that threads found out each for itself, but alike.
+    fn set_scalar(&mut self, value: Value, made: Dv) {
+        let made = self.b.uniform(made);
+        self.set(value, Val::Scalar(made));
+    }
+
     /// A tile computed in some layout, moved to the one that the plan gives it.
     fn set_tile(&mut self, value: Value, made: Dv, layout: Layout) {
         let wanted = self.layout(value);
@@ -277,6 +291,7 @@ impl<'k> Lowering<'k> {
             OpKind::Dim { .. } | OpKind::Narrow { .. } | OpKind::Pick { .. } | OpKind::ListItem => {
                 self.view_op(op);
             }
+            OpKind::LoadTile if self.plan.staged.contains(&id) => {}
             OpKind::Load { .. } | OpKind::LoadTile => self.load(op),
             OpKind::Store { .. } | OpKind::StoreTile => self.store(op),
             OpKind::AtomicRmw(_) | OpKind::AtomicCas => self.atomic(op)?,
@@ -290,7 +305,7 @@ impl<'k> Lowering<'k> {
                         .hint("run the kernel on the interpreter or the CPU, or compare devices with `metile kernel diff`"),
                 ));
             }
-            OpKind::For | OpKind::While | OpKind::If => self.control(op)?,
+            OpKind::For | OpKind::While | OpKind::If => self.control(id, op)?,
             OpKind::Yield | OpKind::Condition | OpKind::Return => {}
         }
         Ok(())

@@ -60,7 +60,7 @@ impl Lowering<'_> {
         };
         let without = layout.without(axis);
         match self.is_scalar(result) {
-            true => self.set(result, Val::Scalar(made)),
+            true => self.set_scalar(result, made),
             false => self.set_tile(result, made, without),
         }
     }

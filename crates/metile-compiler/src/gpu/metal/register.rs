@@ -41,6 +41,7 @@ pub(super) fn print(
         (RegisterOp::Bitcast, &[a]) => printer.each(result, |printer, i| {
             format!("as_type<{}>({})", types::register(printer.dtype(result)), printer.at(a, i))
         }),
+        (RegisterOp::Uniform, &[a]) => printer.each(result, |printer, i| printer.at(a, i)),
         (RegisterOp::Pick(from), &[a]) => pick(printer, from, a, result),
         (RegisterOp::Join, parts) => join(printer, parts, result),
         (RegisterOp::Pack, &[a]) => pack(printer, a, result),

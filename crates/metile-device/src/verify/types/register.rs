@@ -16,7 +16,7 @@ pub(super) fn check(on: On<'_>, op: &RegisterOp) -> Checked {
         _ => {}
     }
     let operands = match op {
-        RegisterOp::Unary(_) | RegisterOp::Cast | RegisterOp::Bitcast => 1,
+        RegisterOp::Unary(_) | RegisterOp::Cast | RegisterOp::Bitcast | RegisterOp::Uniform => 1,
         RegisterOp::Binary(_) | RegisterOp::Compare(_) => 2,
         _ => 3,
     };
@@ -48,6 +48,7 @@ fn elementwise(
             (arith::bitcast(zero, to).is_some(), to)
         }
         RegisterOp::Cast => (true, to(on)?),
+        RegisterOp::Uniform => (true, dtype),
         _ => (dtype == DType::Bool, on.registers(1)?.0),
     };
     if !defined {

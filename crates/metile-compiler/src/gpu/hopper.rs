@@ -1,0 +1,99 @@
+//! Plans for NVIDIA's sm_90a: products of 16-bit elements by warpgroups, operands in swizzled shared memory.
+
+use super::class::Class;
+use super::facts::Facts;
+use super::layout::{Bit, Layout, bits};
+use super::pipeline::staged_loads;
+use metile_ir::DType;
+use metile_ir::tile::{Kernel, OpId, OpKind};
+use std::collections::{HashMap, HashSet};
+
+/// Registers of sums that a thread may have.
+const MAX_SUMS: usize = 128;
+/// Shared memory of a multiprocessor that blocks may have, and what a block takes besides what it asks for.
+const PROCESSOR_BYTES: usize = 227 << 10;
+
+/// A loop whose loads run ahead of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pipeline {
+    /// The loads, in order.
+    pub loads: Vec<OpId>,
+    /// Tiles of each load that there is room for.
+    pub stages: u32,
+}
+
+/// Whether warpgroups can compute the product: 16-bit operands of one type, sides that fit.
+pub fn fits(kernel: &Kernel, id: OpId) -> bool {
+    let op = &kernel.ops[id];
+    let OpKind::Dot { transpose_a, transpose_b } = op.kind else { return false };
+    let tile = |n: usize| kernel.ty(op.operands[n]).tile();
+    let (Some(a), Some(b), Some(out)) = (tile(0), tile(1), tile(2)) else { return false };
+    let (m, n) = (out.shape.side(0), out.shape.side(1));
+    let k = a.shape.side(usize::from(!transpose_a));
+    let _ = transpose_b;
+    let powers = [m, n, k].iter().all(|side| side.is_power_of_two());
+    // Rows of operands are whole columns of 64 elements.
+    let inner = |t: metile_ir::tile::TileType| t.shape.side(1) >= 64;
+    a.dtype == b.dtype
+        && matches!(a.dtype, DType::F16 | DType::BF16)
+        && powers
+        && m >= 64
+        && n >= 16
+        && k >= 16
+        && inner(a)
+        && inner(b)
+        && m * n <= MAX_SUMS * 32 * 8
+}
+
+/// Warps for a product of `m` rows and `n` columns.
+pub fn warps(m: usize, n: usize) -> u32 {
+    if m >= 128 && m * n >= 128 * 64 { 8 } else { 4 }
+}
+
+/// The layout of a product's sums: see [`metile_device::Wgmma`].
+pub fn sums(m: usize, n: usize, warps: u32) -> Layout {
+    let row = |bit| Bit { axis: 0, bit };
+    let column = |bit| Bit { axis: 1, bit };
+    let groups = bits(warps as usize / 4);
+    let blocks = bits(m) - 6 - groups;
+    let mut registers = vec![column(0), row(3)];
+    registers.extend((3..bits(n)).map(column));
+    registers.extend((6..6 + blocks).map(row));
+    let lanes = [column(1), column(2), row(0), row(1), row(2)].map(Some);
+    let mut warp_bits = vec![Some(row(4)), Some(row(5))];
+    warp_bits.extend((6 + blocks..bits(m)).map(|bit| Some(row(bit))));
+    Layout { registers, lanes, warps: warp_bits }
+}
+
+/// The loops whose loads feed such products and can run ahead.
+pub fn pipelines(
+    kernel: &Kernel,
+    facts: &mut Facts<'_>,
+    classes: &[Class],
+    dots: &HashSet<OpId>,
+) -> (HashMap<OpId, Pipeline>, u32) {
+    let mut found = HashMap::new();
+    let mut blocks = 2;
+    for id in kernel.walk(kernel.body) {
+        let loads = staged_loads(kernel, facts, classes, id, dots);
+        if loads.is_empty() {
+            continue;
+        }
+        let tile = |&load: &OpId| kernel.ty(kernel.ops[load].results[0]).tile();
+        let bytes: usize =
+            loads.iter().filter_map(tile).map(|t| t.shape.elements() * t.dtype.bytes()).sum();
+        // Two blocks on a multiprocessor fill each other's waits, if three tiles fit each.
+        let half = PROCESSOR_BYTES / 2 - (2 << 10);
+        let stages = match half / bytes {
+            0..=2 => {
+                blocks = 1;
+                (PROCESSOR_BYTES - (2 << 10)) / bytes
+            }
+            fit => fit,
+        };
+        if stages >= 2 {
+            found.insert(id, Pipeline { loads, stages: stages.min(4) as u32 });
+        }
+    }
+    (found, blocks)
+}
