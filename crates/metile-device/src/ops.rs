@@ -66,7 +66,7 @@ pub enum RegisterOp {
     Cast,
     /// `a -> U x n`: same bits, another dtype of the same width.
     Bitcast,
-    /// `a -> same`: which is the same in every thread of the block. The author of the program says so, and the simulator looks.
+    /// `a -> same`: which is the same in every thread of the block. Whoever makes the program vouches for that.
     Uniform,
     /// `a x m -> a x n`: register `i` is `a`'s register `from[i]`.
     Pick(Vec<u32>),

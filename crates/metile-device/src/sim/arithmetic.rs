@@ -43,7 +43,7 @@ pub(super) fn run(program: &Program, warp: &mut Warp, op: &RegisterOp, s: &State
                 arith::cast(Scalar::from_bits(from, lane(a, n, at)), to).bits()
             });
         }
-        RegisterOp::Bitcast => {
+        RegisterOp::Bitcast | RegisterOp::Uniform => {
             let a = operand(0);
             each(&mut room, |n, at| lane(a, n, at));
         }
