@@ -1,5 +1,6 @@
 //! A block that runs: what its threads share, and where each warp is.
 
+use super::agreement::Agreements;
 use super::code::Code;
 use super::copies::Copies;
 use super::random::Random;
@@ -27,6 +28,8 @@ pub(super) struct Common {
     pub acquired: Vec<(u16, Knowledge)>,
     /// Of each thread, the epochs in which it made its writes visible to matrix units.
     pub fences: Vec<Vec<u32>>,
+    /// What warps said that all threads agree on.
+    pub agreements: Agreements,
 }
 
 #[derive(Debug)]
@@ -110,6 +113,7 @@ impl Block {
             epoch: 0,
             known: Knowledge::default(),
             acquired: Vec::new(),
+            agreements: Agreements::default(),
             fences: vec![Vec::new(); program.threads() as usize],
         };
         Block { common, warps }

@@ -26,6 +26,8 @@ pub enum Kind {
     Misaligned,
     /// A barrier, exchange or matrix operation to which not all threads come.
     Divergent,
+    /// A value that threads were said to agree on, and do not.
+    Disagreement,
     /// An access of shared memory into which a copy is under way.
     NotWaitedFor,
     /// A read by a matrix unit of what was not made visible to it.

@@ -1,5 +1,6 @@
 //! What runs statements: one warp at a time, all its lanes at once.
 
+use super::agreement;
 use super::arithmetic;
 use super::block::{Common, State, Warp};
 use super::code::Code;
@@ -84,6 +85,7 @@ impl<'p> Machine<'_, 'p, '_> {
                 return Ok(());
             }
             Op::Position(op) => self.position(common, warp, *op, step),
+            Op::Register(RegisterOp::Uniform) => agreement::run(self, common, warp, step, mask),
             Op::Register(op) => arithmetic::run(self.program, warp, op, statement),
             Op::Memory(op) => access::run(self, common, warp, op, step, mask),
             Op::Exchange(op) => {

@@ -10,6 +10,7 @@
 //! they are raised to the first after they are waited for.
 
 mod access;
+mod agreement;
 mod arithmetic;
 mod block;
 mod code;

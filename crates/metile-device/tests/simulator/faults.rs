@@ -355,6 +355,32 @@ fn writes_to_what_is_only_read() {
 }
 
 #[test]
+fn threads_that_do_not_agree() {
+    let program = |op: PositionOp, shift: i64| {
+        let mut t = Test::new(2);
+        let out = t.output(I32, 2 * 64);
+        let (thread, zero, two, one) = (t.thread(), t.int(0), t.int(2), t.int(1));
+        let (at, shift, threads) = (t.b.position(op), t.int(shift), t.int(64));
+        // The same in every round, or the round's number.
+        t.count((zero, two, one), &[], |t, index, _| {
+            t.line(3);
+            let v = t.b.binary(BinaryOp::Shr, at, shift);
+            let v = t.add(v, index);
+            let v = t.b.uniform(v);
+            let place = t.b.binary(BinaryOp::Mul, index, threads);
+            let place = t.add(place, thread);
+            t.store(out, place, v);
+            vec![]
+        });
+        t
+    };
+    program(PositionOp::Lane, 4).done().finds(Kind::Disagreement, 3);
+    program(PositionOp::Warp, 0).done().finds(Kind::Disagreement, 3);
+    let expected: Vec<i32> = (0..128).map(|n| n / 64).collect();
+    program(PositionOp::Thread, 6).done().gives(&expected);
+}
+
+#[test]
 fn endless_loops_end() {
     let mut t = Test::new(1);
     let yes = t.b.constant(Scalar::bool(true));
