@@ -43,7 +43,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let wanted = |case: &&Case| {
         arguments.families.is_empty() || arguments.families.iter().any(|f| f == case.family)
     };
-    let device = arguments.device.open();
+    let device = arguments.device.open()?;
     let mut families: Vec<Family> = Vec::new();
     for case in all.iter().filter(wanted) {
         if families.last().is_none_or(|f| f.name != case.family) {

@@ -1,11 +1,15 @@
 //! `metile kernel`.
 
+use crate::disassembly;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use metile::CompileError;
 use metile::lang::Definition;
+use metile::runtime::cuda;
 use metile_compiler::cpu::{self, Instr};
+use metile_compiler::gpu::{self, Target};
 use metile_compiler::{Optimized, Options, optimize};
+use metile_device::Limits;
 use metile_ir::tile::verify;
 use metile_kernels::registry;
 use std::fmt::Write as _;
@@ -34,6 +38,12 @@ pub struct Show {
     /// The form to show
     #[arg(long = "as", value_enum, default_value_t = Form::TileIr)]
     form: Form,
+    /// For a GPU: which one
+    #[arg(long, value_enum, default_value_t = Gpu::Hopper)]
+    target: Gpu,
+    /// For a GPU: assume nothing of the arguments, instead of contiguous tensors with round extents
+    #[arg(long)]
+    general: bool,
 }
 
 /// A form of a kernel.
@@ -43,8 +53,27 @@ enum Form {
     TileIr,
     /// What the CPU's tile machine runs.
     Cpu,
+    /// Device IR for a GPU.
+    DeviceIr,
+    /// CUDA C++ for an NVIDIA GPU.
+    Cuda,
+    /// The code that NVRTC makes of it.
+    Ptx,
+    /// The machine code, through the CUDA toolkit's `cuobjdump` or `nvdisasm`.
+    Sass,
     /// The passes over the program, and how the CPU runs what they leave, with the reasons.
     Schedule,
+}
+
+/// A class of GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Gpu {
+    /// A100 and its kin: sm_80.
+    Ampere,
+    /// H100 and H200: sm_90a.
+    Hopper,
+    /// From the M1 on.
+    Apple,
 }
 
 /// Runs the command.
@@ -80,8 +109,47 @@ fn text(show: &Show) -> anyhow::Result<String> {
     Ok(match show.form {
         Form::TileIr => optimized.kernel.kernel().to_string(),
         Form::Cpu => cpu::lower(&optimized.kernel).to_string(),
+        Form::DeviceIr => program(show, &optimized)?.program().to_string(),
+        Form::Cuda => gpu::cuda::emit(&program(show, &optimized)?)?.text,
+        Form::Ptx => compiled(show, &optimized)?.ptx,
+        Form::Sass => disassembly::sass(&compiled(show, &optimized)?.cubin)?,
         Form::Schedule => schedule(&definition, &optimized)?,
     })
+}
+
+/// What a GPU runs.
+fn program(show: &Show, optimized: &Optimized) -> anyhow::Result<metile_device::Verified> {
+    let target = match show.target {
+        Gpu::Ampere => Target::AMPERE,
+        Gpu::Hopper => Target::HOPPER,
+        Gpu::Apple => Target::APPLE,
+    };
+    let kernel = &optimized.kernel;
+    let classes = match show.general {
+        true => gpu::class::general(kernel.kernel()),
+        false => gpu::class::round(kernel.kernel()),
+    };
+    let program = gpu::lower(kernel, &target, &classes).map_err(|diagnostic| CompileError {
+        diagnostics: vec![*diagnostic],
+        files: kernel.kernel().files.clone(),
+    })?;
+    let limits = Limits { shared_bytes: target.shared_bytes, threads: target.threads };
+    metile_device::verify(program, &limits).map_err(|errors| {
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        anyhow::Error::msg(errors.join("\n"))
+    })
+}
+
+/// What NVRTC makes of it.
+fn compiled(show: &Show, optimized: &Optimized) -> anyhow::Result<cuda::Compilation> {
+    let arch = match show.target {
+        Gpu::Ampere => cuda::Arch::SM_80,
+        Gpu::Hopper => cuda::Arch::SM_90A,
+        Gpu::Apple => {
+            bail!("no code of NVIDIA's for an Apple GPU; --target takes ampere or hopper")
+        }
+    };
+    Ok(cuda::compile(&program(show, optimized)?, arch)?.1)
 }
 
 /// What was done to the kernel, and how the CPU shares out the rest.

@@ -6,6 +6,8 @@ mod bench_suite;
 mod chat;
 mod checkpoint;
 mod device;
+mod disassembly;
+mod doctor;
 mod generate;
 mod interrupt;
 mod kernel;
@@ -42,6 +44,8 @@ enum Command {
     /// Look at the kernel library.
     #[command(subcommand)]
     Kernel(kernel::Command),
+    /// Check that a device computes what the language means.
+    Doctor(doctor::Arguments),
     /// Look at the devices.
     #[command(subcommand)]
     Device(device::Command),
@@ -75,6 +79,7 @@ fn main() -> ExitCode {
         Command::Bench(Bench::Suite(arguments)) => bench_suite::run(&arguments),
         Command::Checkpoint(command) => checkpoint::run(&command),
         Command::Kernel(command) => kernel::run(&command),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         Command::Device(command) => device::run(&command),
     })
 }

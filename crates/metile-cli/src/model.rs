@@ -58,7 +58,7 @@ impl Opened {
         let estimate = memory::estimate(&self.checkpoint, context, options.chunk.min(context));
         memory::check(&estimate, memory::available())?;
         let start = Instant::now();
-        let model = Model::load(&self.checkpoint, &self.options.device.open(), &options)?;
+        let model = Model::load(&self.checkpoint, &self.options.device.open()?, &options)?;
         Ok(Loaded { model, estimate, time: start.elapsed() })
     }
 }

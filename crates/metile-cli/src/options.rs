@@ -94,16 +94,22 @@ pub enum DeviceName {
     /// The processor.
     #[default]
     Cpu,
+    /// The first NVIDIA GPU.
+    Cuda,
     /// The interpreter.
     Interp,
 }
 
 impl DeviceName {
     /// The device.
-    pub fn open(self) -> Device {
+    ///
+    /// # Errors
+    /// If this machine does not have it; the error says what to do.
+    pub fn open(self) -> Result<Device, metile::Error> {
         match self {
-            DeviceName::Cpu => Device::cpu(),
-            DeviceName::Interp => Device::interpreter(),
+            DeviceName::Cpu => Ok(Device::cpu()),
+            DeviceName::Cuda => Device::cuda(),
+            DeviceName::Interp => Ok(Device::interpreter()),
         }
     }
 }

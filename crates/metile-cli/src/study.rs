@@ -207,7 +207,7 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<()> {
     // Before any work: a report that could not be written later is no use.
     let output = Destination::new(&output)?;
     let options = chosen.recorded();
-    let setup = Setup { device: device.open(), chosen, seed };
+    let setup = Setup { device: device.open()?, chosen, seed };
     let mut study = entry.open(&setup)?;
     let interrupt = Interrupt::install()?;
     let probe = || environment::limits(&device_name);

@@ -37,6 +37,7 @@ pub mod fft;
 pub mod gemm;
 pub mod machine;
 pub mod norm;
+pub mod probe;
 pub mod project;
 pub mod quantize;
 pub mod reduce;

@@ -1,12 +1,13 @@
 //! Launches recorded once and replayed as often as one likes.
 
 use crate::cpu;
+use crate::cuda;
 use crate::device::{Device, Kind};
 use crate::error::Error;
 use crate::prepared::{Dispatch, hold_all};
 use metile_lang::kernel::KernelCall;
 use metile_lang::tensor::Storage;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A sequence of launches over fixed buffers. Each sees what those before it wrote. What changes from
@@ -20,6 +21,9 @@ pub struct CommandList {
     /// Where each group of launches begins that touch nothing that another of them writes: these need
     /// not wait for each other.
     groups: Vec<usize>,
+    /// On a GPU: all launches as one graph, and the same with the times noted.
+    graph: OnceLock<cuda::Graph>,
+    timed_graph: OnceLock<cuda::Graph>,
 }
 
 impl CommandList {
@@ -30,6 +34,8 @@ impl CommandList {
             dispatches: Vec::new(),
             storages: Vec::new(),
             groups: Vec::new(),
+            graph: OnceLock::new(),
+            timed_graph: OnceLock::new(),
         }
     }
 
@@ -40,6 +46,8 @@ impl CommandList {
     /// If the kernel is refused or its arguments don't fit.
     pub fn record(&mut self, call: KernelCall<'_>) -> Result<(), Error> {
         let dispatch = Dispatch::new(&self.device, &call)?;
+        // Graphs are of what was there when they were made.
+        (self.graph, self.timed_graph) = (OnceLock::new(), OnceLock::new());
         for (storage, written) in dispatch.storages() {
             match self.storages.iter_mut().find(|(known, _)| Arc::ptr_eq(known, storage)) {
                 Some((_, known)) => *known |= written,
@@ -58,23 +66,40 @@ impl CommandList {
     ///
     /// # Errors
     /// That of the first launch which fails. Those after it do not run, except for some that have
-    /// nothing to do with it.
+    /// nothing to do with it; on a GPU all of them do.
     pub fn replay(&self) -> Result<(), Error> {
-        if let Kind::Cpu = self.device.kind() {
-            return self.replay_on_cpu(None);
+        match self.device.kind() {
+            Kind::Cpu => self.replay_on_cpu(None),
+            Kind::Cuda(gpu) => self.replay_on_cuda(gpu, false).map(|_| ()),
+            Kind::Interpreter(_) => {
+                self.dispatches.iter().try_for_each(|dispatch| dispatch.launch().map(|_| ()))
+            }
         }
-        for dispatch in &self.dispatches {
-            dispatch.launch()?;
+    }
+
+    /// As [`replay`](Self::replay), with the time from the first launch's begin to the last one's end: by the device's
+    /// own clock, if it has one.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn replay_for_time(&self) -> Result<Duration, Error> {
+        if let Kind::Cuda(gpu) = self.device.kind() {
+            return self.replay_on_cuda(gpu, false).map(|(time, _)| time);
         }
-        Ok(())
+        let before = Instant::now();
+        self.replay().map(|()| before.elapsed())
     }
 
     /// As [`replay`](Self::replay), with the kernel of each launch and the time from the end of the one
-    /// before to its own.
+    /// before to its own: by the device's own clock, if it has one.
     ///
     /// # Errors
     /// As there.
     pub fn replay_timed(&self) -> Result<Vec<(&str, Duration)>, Error> {
+        if let Kind::Cuda(gpu) = self.device.kind() {
+            let (_, times) = self.replay_on_cuda(gpu, true)?;
+            return Ok(self.dispatches.iter().map(Dispatch::label).zip(times).collect());
+        }
         let mut before = Instant::now();
         let mut ended = Vec::with_capacity(self.dispatches.len());
         if let Kind::Cpu = self.device.kind() {
@@ -97,10 +122,34 @@ impl CommandList {
     fn replay_on_cpu(&self, ended: Option<&mut Vec<Instant>>) -> Result<(), Error> {
         let internal = |message| Error::Internal { kernel: "command list".to_owned(), message };
         let _held = hold_all(&self.storages).map_err(internal)?;
-        let bound: Vec<&cpu::Bound> = self.dispatches.iter().filter_map(Dispatch::bound).collect();
+        let bound: Vec<&cpu::Bound> = self.dispatches.iter().filter_map(Dispatch::on_cpu).collect();
         let pool = cpu::pool().map_err(Error::Threads)?;
         cpu::run_all(&bound, &self.groups, pool, ended)
             .map_err(|(n, failure)| self.dispatches[n].failed(failure))
+    }
+
+    /// One graph, made by the first replay. The time of the whole, and of each launch if that is asked for.
+    fn replay_on_cuda(
+        &self,
+        gpu: &Arc<cuda::Gpu>,
+        timed: bool,
+    ) -> Result<(Duration, Vec<Duration>), Error> {
+        let launches: Vec<&cuda::Bound> =
+            self.dispatches.iter().filter_map(Dispatch::on_cuda).collect();
+        if launches.is_empty() {
+            return Ok((Duration::ZERO, Vec::new()));
+        }
+        let kept = if timed { &self.timed_graph } else { &self.graph };
+        let graph = match kept.get() {
+            Some(graph) => graph,
+            None => {
+                let made = cuda::Graph::new(gpu, &launches, timed)?;
+                kept.get_or_init(|| made)
+            }
+        };
+        let time = graph.run()?;
+        cuda::outcomes(&launches).map_err(|(n, error)| self.dispatches[n].failed_on_cuda(error))?;
+        Ok((time, graph.times()?))
     }
 
     /// Number of launches.

@@ -2,12 +2,17 @@
 
 use crate::error::Error;
 use metile_compiler::cpu::{self, Form};
+use metile_compiler::gpu::{self, Class, Target};
 use metile_compiler::{Dump, Optimized, Options, optimize};
+use metile_device::Limits;
 use metile_ir::tile::{Kernel, Precision, verify};
 use metile_lang::kernel::{CompileError, Definition};
 use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// What GPUs run, by target and classes of arguments.
+type Programs = HashMap<(Target, Vec<Class>), Arc<metile_device::Verified>>;
 
 /// A kernel, from its trace to what devices run.
 #[derive(Debug)]
@@ -17,6 +22,7 @@ pub(crate) struct Compiled {
     /// After the passes.
     pub optimized: Optimized,
     form: OnceLock<Arc<Form>>,
+    programs: Mutex<Programs>,
 }
 
 /// Kernels of this process, by what their definitions are. A program has as many as it names, so
@@ -49,11 +55,42 @@ impl Compiled {
         let options = Options { dump, ..Options::default() };
         let optimized = optimize(verified, &options)
             .map_err(|e| Error::Internal { kernel: name.to_owned(), message: e.to_string() })?;
-        let compiled = Arc::new(Compiled { traced, optimized, form: OnceLock::new() });
+        let compiled = Arc::new(Compiled {
+            traced,
+            optimized,
+            form: OnceLock::new(),
+            programs: Mutex::default(),
+        });
         if let Some(key) = key {
             kept().insert(key, compiled.clone());
         }
         Ok(compiled)
+    }
+
+    /// What a GPU runs for arguments of these classes.
+    ///
+    /// # Errors
+    /// What the target can't do, at its line.
+    pub fn program(
+        &self,
+        target: &Target,
+        classes: Vec<Class>,
+    ) -> Result<Arc<metile_device::Verified>, Error> {
+        let kept = || self.programs.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (*target, classes);
+        if let Some(program) = kept().get(&key) {
+            return Ok(program.clone());
+        }
+        let program = gpu::lower(&self.optimized.kernel, target, &key.1).map_err(|diagnostic| {
+            CompileError { diagnostics: vec![*diagnostic], files: self.traced.files.clone() }
+        })?;
+        let limits = Limits { shared_bytes: target.shared_bytes, threads: target.threads };
+        let program = Arc::new(metile_device::verify(program, &limits).map_err(|errors| {
+            let message = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            Error::Internal { kernel: self.traced.name.clone(), message }
+        })?);
+        kept().insert(key, program.clone());
+        Ok(program)
     }
 
     /// What the tile machine runs.

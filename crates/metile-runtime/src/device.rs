@@ -1,5 +1,6 @@
 //! Devices.
 
+use crate::cuda::{DeviceMemory, Gpu};
 use crate::error::Error;
 use crate::host_memory::HostMemory;
 use crate::prepared::Prepared;
@@ -18,6 +19,7 @@ pub struct Device {
 pub(crate) enum Kind {
     Interpreter(interp::Options),
     Cpu,
+    Cuda(Arc<Gpu>),
 }
 
 impl Device {
@@ -37,16 +39,49 @@ impl Device {
         Device { kind: Kind::Cpu }
     }
 
-    /// The fastest device of this machine. The CPU: no other back-end runs yet.
+    /// The first NVIDIA GPU.
+    ///
+    /// # Errors
+    /// If there is none, or its driver is missing or too old; the error says what to do.
+    pub fn cuda() -> Result<Device, Error> {
+        Device::cuda_at(0)
+    }
+
+    /// NVIDIA GPU `ordinal`, counted as the driver does.
+    ///
+    /// # Errors
+    /// As [`cuda`](Self::cuda).
+    pub fn cuda_at(ordinal: usize) -> Result<Device, Error> {
+        Ok(Device { kind: Kind::Cuda(Gpu::open(ordinal)?) })
+    }
+
+    /// The fastest device of this machine: an NVIDIA GPU if there is one whose driver and compiler are there,
+    /// else the CPU. Why it is not the GPU is logged.
     pub fn best() -> Device {
-        Device::cpu()
+        let gpu = Device::cuda().and_then(|device| Ok(crate::cuda::Nvrtc::get().map(|_| device)?));
+        match gpu {
+            Ok(device) => device,
+            Err(why) => {
+                tracing::info!(target: "metile", "computing on the CPU: {why}");
+                Device::cpu()
+            }
+        }
+    }
+
+    /// The GPU, if it is one of NVIDIA's.
+    pub fn gpu(&self) -> Option<&Arc<Gpu>> {
+        match &self.kind {
+            Kind::Cuda(gpu) => Some(gpu),
+            Kind::Interpreter(_) | Kind::Cpu => None,
+        }
     }
 
     /// The device's name, as in messages and reports.
     pub fn name(&self) -> &'static str {
-        match self.kind {
+        match &self.kind {
             Kind::Interpreter(_) => "interpreter",
             Kind::Cpu => "cpu",
+            Kind::Cuda(gpu) => gpu.name,
         }
     }
 
@@ -57,7 +92,16 @@ impl Device {
 
 impl Allocate for Device {
     fn allocate(&self, bytes: usize) -> Result<Arc<dyn Storage>, TensorError> {
-        Ok(Arc::new(HostMemory::new(self.name(), bytes)?))
+        match &self.kind {
+            Kind::Interpreter(_) | Kind::Cpu => Ok(Arc::new(HostMemory::new(self.name(), bytes)?)),
+            Kind::Cuda(gpu) => match DeviceMemory::zeros(gpu, bytes) {
+                Ok(memory) => Ok(Arc::new(memory)),
+                Err(error) => Err(TensorError::Device {
+                    device: self.name().to_owned(),
+                    message: error.to_string(),
+                }),
+            },
+        }
     }
 }
 

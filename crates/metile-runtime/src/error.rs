@@ -1,5 +1,6 @@
 //! What can go wrong between a kernel call and its results.
 
+use crate::cuda::CudaError;
 use metile_ir::interp::Failure;
 use metile_lang::kernel::CompileError;
 use metile_lang::tensor::TensorError;
@@ -35,6 +36,9 @@ pub enum Error {
     /// The threads that programs run on could not be started.
     #[error("{0}")]
     Threads(String),
+    /// A CUDA device can't do it.
+    #[error(transparent)]
+    Cuda(#[from] CudaError),
     /// A fault of metile itself.
     #[error("kernel `{kernel}`: internal error, please report it: {message}")]
     Internal {

@@ -4,12 +4,15 @@ mod binding;
 pub mod command_list;
 mod compiled;
 pub mod cpu;
+pub mod cuda;
 pub mod device;
+pub mod differential;
 pub mod error;
 pub mod host_memory;
 pub mod msl_on_cpu;
 pub mod overlap;
 pub mod prepared;
+mod words;
 
 pub use command_list::CommandList;
 pub use device::Device;

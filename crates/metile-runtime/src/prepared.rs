@@ -3,9 +3,11 @@
 use crate::binding::Bindings;
 use crate::compiled::Compiled;
 use crate::cpu;
+use crate::cuda;
 use crate::device::{Device, Kind};
 use crate::error::Error;
 use crate::host_memory::{Held, HostMemory};
+use crate::words;
 use metile_ir::interp::{self, Failure, Interpreter, Outcome};
 use metile_ir::tile::Kernel;
 use metile_lang::kernel::KernelCall;
@@ -14,6 +16,7 @@ use std::any::Any;
 use std::fmt::Write;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A kernel ready to launch, as often as one likes. It borrows its arguments as the kernel's
 /// signature says.
@@ -30,9 +33,15 @@ pub(crate) struct Dispatch {
     label: String,
     compiled: Arc<Compiled>,
     bindings: Bindings,
-    /// For the CPU.
-    bound: Option<cpu::Bound>,
+    bound: Option<Bound>,
     grid: [u64; 3],
+}
+
+/// A launch in the form that the device takes; the interpreter takes none.
+#[derive(Debug)]
+pub(crate) enum Bound {
+    Cpu(cpu::Bound),
+    Cuda(Box<cuda::Bound>),
 }
 
 /// What a launch left besides its results.
@@ -42,6 +51,8 @@ pub struct Launched {
     pub warnings: Vec<String>,
     /// What the programs printed.
     pub printed: Vec<String>,
+    /// The time that it took by the device's own clock, if it has one.
+    pub device_time: Option<Duration>,
 }
 
 impl Prepared<'_> {
@@ -104,9 +115,11 @@ impl Dispatch {
             bound: None,
             grid,
         };
-        if let Kind::Cpu = device.kind() {
-            dispatch.bound = Some(dispatch.bind()?);
-        }
+        dispatch.bound = match device.kind() {
+            Kind::Cpu => Some(Bound::Cpu(dispatch.bind()?)),
+            Kind::Cuda(gpu) => Some(Bound::Cuda(Box::new(dispatch.bind_to_gpu(gpu)?))),
+            Kind::Interpreter(_) => None,
+        };
         Ok(dispatch)
     }
 
@@ -127,6 +140,34 @@ impl Dispatch {
         let form = self.compiled.form().clone();
         cpu::Bound::new(kernel.kernel(), form, self.grid, &self.bindings.arguments, &firsts)
             .map_err(|f| self.failed(f))
+    }
+
+    /// The program for these arguments, which are checked to lie within their storages.
+    fn bind_to_gpu(&self, gpu: &Arc<cuda::Gpu>) -> Result<cuda::Bound, Error> {
+        let kernel = &self.compiled.optimized.kernel;
+        let memories: Result<Vec<&cuda::DeviceMemory>, String> =
+            self.bindings.storages.iter().map(|(storage, _)| device_memory(storage)).collect();
+        let memories = memories.map_err(|m| self.internal(m))?;
+        let buffers: Vec<interp::BufferInfo> = memories
+            .iter()
+            .zip(&self.bindings.storages)
+            .map(|(memory, (_, writable))| interp::BufferInfo {
+                bytes: memory.len(),
+                writable: *writable,
+            })
+            .collect();
+        let arguments = &self.bindings.arguments;
+        interp::check_arguments_in(kernel, arguments, &buffers).map_err(|f| self.failed(f))?;
+        let addresses: Vec<u64> = memories.iter().map(|memory| memory.address()).collect();
+        let classes =
+            words::classes(kernel.kernel(), arguments, &addresses).map_err(|message| {
+                Error::Call { kernel: self.compiled.traced.name.clone(), message }
+            })?;
+        let program = self.compiled.program(&gpu.target(), classes)?;
+        cuda::Bound::new(gpu, program, self.grid, arguments, &addresses).map_err(|e| match e {
+            cuda::BindError::Cuda(error) => Error::Cuda(error),
+            cuda::BindError::Internal(message) => self.internal(message),
+        })
     }
 
     fn internal(&self, message: String) -> Error {
@@ -150,8 +191,25 @@ impl Dispatch {
     }
 
     /// What the CPU launches.
-    pub fn bound(&self) -> Option<&cpu::Bound> {
-        self.bound.as_ref()
+    pub fn on_cpu(&self) -> Option<&cpu::Bound> {
+        match &self.bound {
+            Some(Bound::Cpu(bound)) => Some(bound),
+            Some(Bound::Cuda(_)) | None => None,
+        }
+    }
+    /// What a GPU launches.
+    pub fn on_cuda(&self) -> Option<&cuda::Bound> {
+        match &self.bound {
+            Some(Bound::Cuda(bound)) => Some(bound),
+            Some(Bound::Cpu(_)) | None => None,
+        }
+    }
+    /// The error of a launch on a GPU.
+    pub fn failed_on_cuda(&self, error: cuda::RunError) -> Error {
+        match error {
+            cuda::RunError::Cuda(error) => Error::Cuda(error),
+            cuda::RunError::Failure(failure) => self.failed(failure),
+        }
     }
     pub fn storages(&self) -> &[(Arc<dyn Storage>, bool)] {
         &self.bindings.storages
@@ -180,23 +238,33 @@ impl Dispatch {
             );
         }
         let _ = write!(text, "{kernel}");
-        if self.bound.is_some() {
-            let _ = write!(text, "\n{}\n{}", cpu::schedule(self.grid), self.compiled.form());
+        match &self.bound {
+            Some(Bound::Cpu(_)) => {
+                let _ = write!(text, "\n{}\n{}", cpu::schedule(self.grid), self.compiled.form());
+            }
+            Some(Bound::Cuda(bound)) => {
+                let _ = write!(text, "\n{}", bound.explain());
+            }
+            None => {}
         }
         text
     }
 
     pub fn launch(&self) -> Result<Launched, Error> {
+        if let Some(bound) = self.on_cuda() {
+            let time = bound.run().map_err(|e| self.failed_on_cuda(e))?;
+            return Ok(Launched { device_time: Some(time), ..Launched::default() });
+        }
         let mut held = hold_all(&self.bindings.storages).map_err(|m| self.internal(m))?;
-        let outcome = match (self.device.kind(), &self.bound) {
-            (Kind::Cpu, Some(bound)) => {
+        let outcome = match self.on_cpu() {
+            Some(bound) => {
                 let pool = cpu::pool().map_err(Error::Threads)?;
                 cpu::run(bound, pool)
             }
-            (kind, _) => {
-                let options = match kind {
+            None => {
+                let options = match self.device.kind() {
                     Kind::Interpreter(options) => options.clone(),
-                    Kind::Cpu => interp::Options::default(),
+                    Kind::Cpu | Kind::Cuda(_) => interp::Options::default(),
                 };
                 let mut buffers = buffers(&mut held);
                 Interpreter { options }.run(
@@ -216,7 +284,7 @@ impl Dispatch {
         for warning in &warnings {
             tracing::warn!(target: "metile", "{warning}");
         }
-        Launched { warnings, printed: outcome.printed }
+        Launched { warnings, printed: outcome.printed, device_time: None }
     }
 }
 
@@ -233,6 +301,12 @@ fn memory(storage: &Arc<dyn Storage>) -> Result<&HostMemory, String> {
     let any: &dyn Any = storage.as_ref();
     any.downcast_ref::<HostMemory>()
         .ok_or_else(|| format!("memory of `{}` is not the host's", storage.device()))
+}
+
+fn device_memory(storage: &Arc<dyn Storage>) -> Result<&cuda::DeviceMemory, String> {
+    let any: &dyn Any = storage.as_ref();
+    any.downcast_ref::<cuda::DeviceMemory>()
+        .ok_or_else(|| format!("memory of `{}` is not a CUDA device's", storage.device()))
 }
 
 /// Holds every storage. In order of address, so that two launches never wait for each other.

@@ -9,6 +9,7 @@ use metile::{Error, InterpreterOptions, Launched};
 fn device() -> Device {
     match std::env::var("METILE_TEST_DEVICE").as_deref() {
         Ok("cpu") => Device::cpu(),
+        Ok("cuda") => Device::cuda().unwrap(),
         _ => Device::interpreter(),
     }
 }

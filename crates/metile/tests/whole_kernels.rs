@@ -5,6 +5,7 @@ use metile::prelude::*;
 fn device() -> Device {
     match std::env::var("METILE_TEST_DEVICE").as_deref() {
         Ok("cpu") => Device::cpu(),
+        Ok("cuda") => Device::cuda().unwrap(),
         _ => Device::interpreter(),
     }
 }

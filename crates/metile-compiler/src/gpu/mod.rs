@@ -4,6 +4,7 @@
 //! may assume of its arguments is a [`class`]; what the device can do is a [`target`].
 
 pub mod class;
+pub mod cuda;
 pub mod facts;
 pub mod hopper;
 pub mod layout;

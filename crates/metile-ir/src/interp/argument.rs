@@ -63,11 +63,26 @@ impl Buffer<'_> {
     }
 }
 
+/// What is known of a buffer wherever it lies.
+#[derive(Clone, Copy, Debug)]
+pub struct BufferInfo {
+    /// Its size.
+    pub bytes: usize,
+    /// Whether the launch may write it.
+    pub writable: bool,
+}
+
+impl From<&Buffer<'_>> for BufferInfo {
+    fn from(buffer: &Buffer<'_>) -> BufferInfo {
+        BufferInfo { bytes: buffer.bytes().len(), writable: matches!(buffer, Buffer::Write(_)) }
+    }
+}
+
 /// The kernel's parameters as values.
 pub(super) fn bind(
     kernel: &Kernel,
     arguments: &[Argument],
-    buffers: &[Buffer<'_>],
+    buffers: &[BufferInfo],
 ) -> Result<Vec<Value>, Failure> {
     if kernel.parameters.len() != arguments.len() {
         let (wanted, given) = (kernel.parameters.len(), arguments.len());
@@ -88,7 +103,7 @@ fn bind_one(
     n: usize,
     ty: Type,
     argument: &Argument,
-    buffers: &[Buffer<'_>],
+    buffers: &[BufferInfo],
 ) -> Result<Value, String> {
     match (ty, argument) {
         (Type::Tile(t), Argument::Scalar(s)) if t == TileType::scalar(s.dtype()) => {
@@ -116,7 +131,7 @@ fn view(
     parameter: usize,
     ty: TensorType,
     a: &TensorArgument,
-    buffers: &[Buffer<'_>],
+    buffers: &[BufferInfo],
 ) -> Result<View, String> {
     let rank = ty.rank as usize;
     if a.shape.len() != rank || a.strides.len() != rank {
@@ -203,12 +218,12 @@ fn inside(
     units: &[u64],
     strides: &[i64],
     bytes: usize,
-    buffers: &[Buffer<'_>],
+    buffers: &[BufferInfo],
 ) -> Result<(), String> {
     let buffer = buffers
         .get(part.buffer)
         .ok_or_else(|| format!("lies in buffer {}, which is not given", part.buffer))?;
-    if ty.access != Access::Read && matches!(buffer, Buffer::Read(_)) {
+    if ty.access != Access::Read && !buffer.writable {
         return Err("is written, but its buffer is read-only".to_owned());
     }
     if units.contains(&0) {
@@ -229,7 +244,7 @@ fn inside(
             return Err("reaches further than any buffer".to_owned());
         }
     }
-    let size = buffer.bytes().len() as i128;
+    let size = buffer.bytes as i128;
     match high.checked_add(bytes as i128) {
         Some(end) if low >= 0 && end <= size => Ok(()),
         Some(end) => Err(format!("reaches bytes {low}..{end} of a buffer of {size}")),

@@ -20,7 +20,7 @@ mod shape;
 mod sync;
 mod value;
 
-pub use argument::{Argument, Buffer, Part, TensorArgument};
+pub use argument::{Argument, Buffer, BufferInfo, Part, TensorArgument};
 pub use print::{MAX_PRINTED, assertion_failure, printed_line, show};
 pub use sync::MAX_WAITING;
 
@@ -135,6 +135,19 @@ pub fn check_arguments(
     arguments: &[Argument],
     buffers: &[Buffer<'_>],
 ) -> Result<(), Failure> {
+    let buffers: Vec<BufferInfo> = buffers.iter().map(BufferInfo::from).collect();
+    check_arguments_in(kernel, arguments, &buffers)
+}
+
+/// As [`check_arguments`], for buffers that the host does not reach.
+///
+/// # Errors
+/// As there.
+pub fn check_arguments_in(
+    kernel: &Verified,
+    arguments: &[Argument],
+    buffers: &[BufferInfo],
+) -> Result<(), Failure> {
     argument::bind(kernel.kernel(), arguments, buffers).map(|_| ())
 }
 
@@ -169,7 +182,8 @@ impl Interpreter {
         buffers: &mut [Buffer<'_>],
     ) -> Result<Outcome, Failure> {
         let kernel = kernel.kernel();
-        let values = argument::bind(kernel, arguments, buffers)?;
+        let known: Vec<BufferInfo> = buffers.iter().map(BufferInfo::from).collect();
+        let values = argument::bind(kernel, arguments, &known)?;
         match programs(grid)? {
             0 => Ok(Outcome::default()),
             n => machine::Launch::new(kernel, &self.options, grid, buffers).run(n, &values),

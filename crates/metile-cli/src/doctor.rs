@@ -1,0 +1,209 @@
+//! `metile doctor`: whether a device computes what the language means.
+
+use crate::options::DeviceName;
+use anyhow::bail;
+use clap::Args;
+use metile::Device;
+use metile::runtime::differential::{NotRun, Reported, Verdict, compare, exact};
+use metile::runtime::{cpu, cuda};
+use metile_ir::interp::{self, Argument, Buffer, Interpreter};
+use metile_ir::tile::Verified;
+use metile_kernels::suite::{Case, Outcome, cases};
+use serde::Serialize;
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Checks a device: every kernel of the library on small and awkward shapes against references in f64 and, where it computes
+/// exactly, against the interpreter's bits; and random programs against the interpreter's bits.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// The device to check
+    #[arg(long, value_enum, default_value_t)]
+    device: DeviceName,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+    /// How many random programs
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    random: u64,
+    /// Where random programs start
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Families of kernels to check, such as `gemm softmax`; all if none is given
+    families: Vec<String>,
+}
+
+/// What a check came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+#[derive(Debug, Serialize)]
+struct Check {
+    family: String,
+    name: String,
+    status: Status,
+    /// Why it failed or was skipped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    device: String,
+    model: String,
+    version: &'static str,
+    passed: usize,
+    failed: usize,
+    skipped: usize,
+    cases: Vec<Check>,
+}
+
+/// Runs the command.
+pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let device = arguments.device.open()?;
+    let model = match device.gpu() {
+        Some(gpu) => format!("{} ({})", gpu.model, gpu.arch),
+        None => format!("{} vectors", cpu::simd()),
+    };
+    let mut checks = Vec::new();
+    let mut out = io::stdout().lock();
+    let all = cases();
+    let known: Vec<&str> = all.iter().map(|c| c.family).collect();
+    if let Some(unknown) = arguments.families.iter().find(|f| !known.contains(&f.as_str())) {
+        bail!("no family `{unknown}`");
+    }
+    let wanted = |family: &str| {
+        arguments.families.is_empty() || arguments.families.iter().any(|f| f == family)
+    };
+    let interpreter = Device::interpreter();
+    for case in all.iter().filter(|case| wanted(case.family)) {
+        let (status, why) = guarded(|| library(case, &device, &interpreter));
+        add(&mut checks, arguments.json, &mut out, case.family, case.name.clone(), status, why)?;
+    }
+    for seed in arguments.seed..arguments.seed.saturating_add(arguments.random) {
+        let (status, why) = guarded(|| random(seed, &device));
+        add(
+            &mut checks,
+            arguments.json,
+            &mut out,
+            "random programs",
+            seed.to_string(),
+            status,
+            why,
+        )?;
+    }
+    let count = |status| checks.iter().filter(|check| check.status == status).count();
+    let [passed, failed, skipped] = [Status::Passed, Status::Failed, Status::Skipped].map(count);
+    let report = Report {
+        device: device.name().to_owned(),
+        model,
+        version: env!("CARGO_PKG_VERSION"),
+        passed,
+        failed,
+        skipped,
+        cases: checks,
+    };
+    if arguments.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
+    } else {
+        writeln!(
+            out,
+            "{} on {}: {passed} passed, {failed} failed, {skipped} skipped",
+            report.device, report.model
+        )?;
+    }
+    out.flush()?;
+    if failed > 0 {
+        bail!("{failed} checks failed");
+    }
+    Ok(())
+}
+
+fn add(
+    checks: &mut Vec<Check>,
+    json: bool,
+    out: &mut impl Write,
+    family: &str,
+    name: String,
+    status: Status,
+    why: Option<String>,
+) -> io::Result<()> {
+    // What went wrong is shown as it happens; JSON comes as a whole.
+    if let (false, Status::Failed, Some(why)) = (json, status, &why) {
+        writeln!(out, "failed: {family} {name}: {why}")?;
+    }
+    checks.push(Check { family: family.to_owned(), name, status, why });
+    Ok(())
+}
+
+/// A check that panics has failed; the others go on.
+fn guarded(check: impl FnOnce() -> (Status, Option<String>)) -> (Status, Option<String>) {
+    catch_unwind(AssertUnwindSafe(check)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        (Status::Failed, Some(format!("panicked: {}", text.unwrap_or("?"))))
+    })
+}
+
+fn library(case: &Case, device: &Device, interpreter: &Device) -> (Status, Option<String>) {
+    let failed = |why: String| (Status::Failed, Some(why));
+    let outcome = match case.run(device) {
+        Ok(outcome) => outcome,
+        Err(error) => return failed(error.to_string()),
+    };
+    if !outcome.passed() {
+        return failed(format!(
+            "error {:.2e} is {:.2} of its bound, {} stray writes, warnings {:?}",
+            outcome.max_error(),
+            outcome.of_bound(),
+            outcome.stray_writes,
+            outcome.warnings
+        ));
+    }
+    if case.exact {
+        let bits = |o: &Outcome| o.values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        match case.run(interpreter) {
+            Ok(reference) if bits(&reference) == bits(&outcome) => {}
+            Ok(_) => return failed("its bits are not the interpreter's".to_owned()),
+            Err(error) => return failed(format!("the interpreter: {error}")),
+        }
+    }
+    (Status::Passed, None)
+}
+
+fn random(seed: u64, device: &Device) -> (Status, Option<String>) {
+    let run =
+        |kernel: &Verified, grid: [u64; 3], arguments: &[Argument], buffers: &mut [Buffer<'_>]| {
+            run_on(device, kernel, grid, arguments, buffers)
+        };
+    match compare(seed, &exact(), Reported::Any, run) {
+        Ok(Verdict::Same) => (Status::Passed, None),
+        Ok(Verdict::Refused(why)) => (Status::Skipped, Some(why)),
+        Err(why) => (Status::Failed, Some(why)),
+    }
+}
+
+fn run_on(
+    device: &Device,
+    kernel: &Verified,
+    grid: [u64; 3],
+    arguments: &[Argument],
+    buffers: &mut [Buffer<'_>],
+) -> Result<interp::Outcome, NotRun> {
+    match (device.gpu(), device.name()) {
+        (Some(gpu), _) => cuda::run_program(gpu, kernel, grid, arguments, buffers),
+        (None, "cpu") => cpu::run_program(kernel, grid, arguments, buffers).map_err(|e| match e {
+            cpu::RunError::Failure(failure) => NotRun::Failure(failure),
+            cpu::RunError::Threads(why) => NotRun::Broken(why),
+        }),
+        (None, "interpreter") => {
+            Interpreter::default().run(kernel, grid, arguments, buffers).map_err(NotRun::Failure)
+        }
+        (None, name) => Err(NotRun::Refused(format!("random programs don't run on `{name}` yet"))),
+    }
+}
