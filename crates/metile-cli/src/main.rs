@@ -11,6 +11,7 @@ mod doctor;
 mod generate;
 mod interrupt;
 mod kernel;
+mod kernel_worker;
 mod model;
 mod options;
 mod provenance;
@@ -46,6 +47,9 @@ enum Command {
     Kernel(kernel::Command),
     /// Check that a device computes what the language means.
     Doctor(doctor::Arguments),
+    /// Kernels for a study in another process, which starts this command itself.
+    #[command(hide = true)]
+    KernelWorker,
     /// Look at the devices.
     #[command(subcommand)]
     Device(device::Command),
@@ -80,6 +84,7 @@ fn main() -> ExitCode {
         Command::Checkpoint(command) => checkpoint::run(&command),
         Command::Kernel(command) => kernel::run(&command),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::KernelWorker => kernel_worker::run(),
         Command::Device(command) => device::run(&command),
     })
 }

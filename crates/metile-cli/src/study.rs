@@ -4,9 +4,7 @@ use crate::interrupt::Interrupt;
 use crate::options::DeviceName;
 use crate::report;
 use anyhow::{Context, bail};
-use clap::{
-    Arg, ArgAction, ArgMatches, Command, ValueEnum, builder::PossibleValuesParser, value_parser,
-};
+use clap::{Arg, ArgAction, ArgMatches, Command, builder::PossibleValuesParser, value_parser};
 use metile_bench::environment;
 use metile_bench::schema::write::Destination;
 use metile_bench::schema::{Acceptance, Clock, Declaration, GateClass, Report, Status};
@@ -196,7 +194,8 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<()> {
     let device = *matches.get_one::<DeviceName>("device").context("no device")?;
     let chosen = Chosen::new(entry.options, given(entry, matches))?;
     let seed = *matches.get_one::<u64>("seed").context("no seed")?;
-    let device_name = device.to_possible_value().map_or(String::new(), |v| v.get_name().to_owned());
+    let device = device.open()?;
+    let device_name = device.name().to_owned();
     let output = match matches.get_one::<PathBuf>("output") {
         Some(path) => path.clone(),
         None => {
@@ -207,7 +206,7 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<()> {
     // Before any work: a report that could not be written later is no use.
     let output = Destination::new(&output)?;
     let options = chosen.recorded();
-    let setup = Setup { device: device.open()?, chosen, seed };
+    let setup = Setup { device, chosen, seed };
     let mut study = entry.open(&setup)?;
     let interrupt = Interrupt::install()?;
     let probe = || environment::limits(&device_name);

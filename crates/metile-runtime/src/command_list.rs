@@ -152,6 +152,11 @@ impl CommandList {
         Ok((time, graph.times()?))
     }
 
+    /// The program of each launch in its text form, and what the device makes of it, as text.
+    pub fn programs(&self) -> Vec<(String, String)> {
+        self.dispatches.iter().map(Dispatch::program).collect()
+    }
+
     /// Number of launches.
     pub fn len(&self) -> usize {
         self.dispatches.len()

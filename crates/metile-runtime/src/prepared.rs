@@ -215,6 +215,18 @@ impl Dispatch {
         &self.bindings.storages
     }
 
+    /// The program that runs in its text form, and what the device makes of it, as text.
+    pub fn program(&self) -> (String, String) {
+        let emitted = match &self.bound {
+            Some(Bound::Cpu(_)) => {
+                format!("{}\n{}", cpu::schedule(self.grid), self.compiled.form())
+            }
+            Some(Bound::Cuda(bound)) => bound.explain(),
+            None => String::new(),
+        };
+        (self.compiled.optimized.kernel.kernel().to_string(), emitted)
+    }
+
     fn explain(&self) -> String {
         let mut text = String::new();
         let [x, y, z] = self.grid;
@@ -238,14 +250,8 @@ impl Dispatch {
             );
         }
         let _ = write!(text, "{kernel}");
-        match &self.bound {
-            Some(Bound::Cpu(_)) => {
-                let _ = write!(text, "\n{}\n{}", cpu::schedule(self.grid), self.compiled.form());
-            }
-            Some(Bound::Cuda(bound)) => {
-                let _ = write!(text, "\n{}", bound.explain());
-            }
-            None => {}
+        if self.bound.is_some() {
+            let _ = write!(text, "\n{}", self.program().1);
         }
         text
     }

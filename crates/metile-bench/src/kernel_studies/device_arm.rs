@@ -9,7 +9,7 @@ use half::{bf16, f16};
 use metile::lang::element::HostElement;
 use metile::lang::tensor::RawTensor;
 use metile::runtime::cpu;
-use metile::{CommandList, Device, Error, KernelCall, Tensor};
+use metile::{CommandList, Device, Error, Tensor};
 use std::collections::BTreeMap;
 
 /// What records an arm's launches.
@@ -108,12 +108,12 @@ impl KernelArm for DeviceArm {
         Ok(())
     }
 
-    fn inputs_sha256(&mut self) -> Result<String, Refusal> {
+    fn inputs_sha256(&mut self) -> Result<Option<String>, Refusal> {
         let mut all = Vec::new();
         for raw in self.fresh.iter().chain(&self.kept) {
             all.extend(read(raw)?);
         }
-        Ok(fingerprint::of_all(all.iter().map(Vec::as_slice)))
+        Ok(Some(fingerprint::of_all(all.iter().map(Vec::as_slice))))
     }
 
     fn poison(&mut self) -> Result<(), Refusal> {
@@ -202,7 +202,15 @@ pub fn described(
         role,
         what: what.to_owned(),
         versions: BTreeMap::from([("metile".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]),
-        toolchain: Toolchain { compiler: RUSTC.to_owned(), path: "ahead_of_time".to_owned() },
+        toolchain: match device.name() {
+            "cpu" | "interpreter" => {
+                Toolchain { compiler: RUSTC.to_owned(), path: "ahead_of_time".to_owned() }
+            }
+            other => Toolchain {
+                compiler: format!("{RUSTC}, and the compiler of {other}"),
+                path: "run_time".to_owned(),
+            },
+        },
         precision: Precision {
             input: input.to_owned(),
             weights: weights.to_owned(),
@@ -220,21 +228,13 @@ pub fn described(
     }
 }
 
-/// Adds the program that runs for `call`, and what the device is given, under `name`.
-///
-/// # Errors
-/// If the call is refused.
-pub fn add_fingerprint(
-    fingerprints: &mut Fingerprints,
-    device: &Device,
-    name: &str,
-    call: KernelCall<'_>,
-) -> Result<(), Refusal> {
-    let prepared = call.prepare(device).map_err(broken)?;
-    let program = prepared.tile_ir().to_string();
-    let explained = prepared.explain();
-    let emitted = explained.split_once(&program).map_or("", |(_, rest)| rest);
-    fingerprints.kernels.insert(name.to_owned(), fingerprint::of_bytes(program.as_bytes()));
-    fingerprints.emitted.insert(name.to_owned(), fingerprint::of_bytes(emitted.as_bytes()));
-    Ok(())
+impl DeviceArm {
+    /// Adds the programs that run, and what the device is given, as `name` and a number.
+    pub fn add_fingerprints(&self, fingerprints: &mut Fingerprints, name: &str) {
+        for (n, (program, emitted)) in self.list.programs().into_iter().enumerate() {
+            let key = format!("{name}/{n}");
+            fingerprints.kernels.insert(key.clone(), fingerprint::of_bytes(program.as_bytes()));
+            fingerprints.emitted.insert(key, fingerprint::of_bytes(emitted.as_bytes()));
+        }
+    }
 }

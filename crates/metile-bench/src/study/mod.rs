@@ -24,6 +24,8 @@ use std::collections::BTreeMap;
 pub enum Repeats {
     /// One: a generation, a command list that takes long.
     Once,
+    /// So many, the same number for all arms. That times grow with the number is checked.
+    Exactly(u64),
     /// As many as take about so long, the same number for all arms. That times grow with the number is checked
     /// for every arm before the first trial.
     Seconds(f64),

@@ -13,11 +13,12 @@ pub trait KernelArm {
     /// If that is not possible.
     fn set_inputs(&mut self, inputs: &[Vec<f32>]) -> Result<(), Refusal>;
 
-    /// SHA-256 of all inputs as they lie there now: fresh ones, weights and constants.
+    /// SHA-256 of all inputs as they lie there now: fresh ones, weights and constants. `None` where there is no
+    /// way to read them back; what an arm does to its inputs then shows in its outputs alone.
     ///
     /// # Errors
     /// If they can't be read.
-    fn inputs_sha256(&mut self) -> Result<String, Refusal>;
+    fn inputs_sha256(&mut self) -> Result<Option<String>, Refusal>;
 
     /// Overwrites all outputs with NaN, and scratch that is kept between launches.
     ///

@@ -25,8 +25,12 @@ impl Driver<'_> {
         case: &CasePlan,
         metric: &str,
     ) -> Result<u64, Refusal> {
-        let Repeats::Seconds(wanted) = case.repeats else { return Ok(1) };
-        let (mut launches, mut longest) = (1, 0.0f64);
+        let (wanted, mut launches) = match case.repeats {
+            Repeats::Once => return Ok(1),
+            Repeats::Exactly(launches) => (0.0, launches),
+            Repeats::Seconds(wanted) => (wanted, 1),
+        };
+        let mut longest = 0.0f64;
         for arm in &case.arms {
             self.place.arm = Some(arm.clone());
             // The first launch warms up: it is not counted.
