@@ -1,5 +1,6 @@
 //! `metile bench peers`: kernels and models beside other libraries, on this machine, in one run.
 
+mod gpu;
 mod kernels;
 mod models;
 mod process;
@@ -7,6 +8,7 @@ mod process;
 use crate::{provenance, report};
 use anyhow::{Context, bail};
 use clap::Args;
+use metile::Device;
 use metile::runtime::cpu;
 use process::Peers;
 use serde_json::{Map, Value, json};
@@ -23,9 +25,12 @@ pub struct Arguments {
     /// (with gguf) if they are there
     #[arg(long, env = "METILE_PYTHON", default_value = "python3")]
     python: String,
-    /// The script that times them
-    #[arg(long, default_value = "python/peers.py")]
-    script: PathBuf,
+    /// What metile runs on: the CPU, or a CUDA device beside PyTorch on the same one
+    #[arg(long, value_enum, default_value = "cpu")]
+    device: On,
+    /// The script that times them, if not python/peers.py or python/peers_cuda.py
+    #[arg(long)]
+    script: Option<PathBuf>,
     /// Rounds: in each, every arm is timed, in an order that turns round from one to the next
     #[arg(long, default_value_t = 9)]
     rounds: usize,
@@ -38,6 +43,15 @@ pub struct Arguments {
     /// Where the report goes; a file that exists is not touched
     #[arg(long)]
     report: Option<PathBuf>,
+}
+
+/// Devices that there are peers on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum On {
+    /// All processors.
+    Cpu,
+    /// The first CUDA device.
+    Cuda,
 }
 
 /// How long nothing is done between two arms: threads of the one before may still look for work (those of
@@ -63,54 +77,79 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     {
         bail!("{} exists, and reports are never overwritten", path.display());
     }
+    let (script, about) = match arguments.device {
+        On::Cpu => ("python/peers.py", host()?),
+        On::Cuda => ("python/peers_cuda.py", Map::new()),
+    };
+    let script = arguments.script.clone().unwrap_or_else(|| PathBuf::from(script));
     let threads = cpu::threads().map_err(anyhow::Error::msg)?;
-    let rates = cpu::probe().map_err(anyhow::Error::msg)?[1];
-    let mut out = io::stdout().lock();
-    writeln!(
-        out,
-        "{threads} threads, {} vectors; read {:.1} GB/s, copy {:.1} GB/s, multiply {:.0} GFLOP/s",
-        cpu::simd(),
-        rates.read / 1e9,
-        rates.copy / 1e9,
-        rates.multiply / 1e9
-    )?;
-    let mut peers = Peers::start(&arguments.python, &arguments.script, threads)?;
+    let mut peers = Peers::start(&arguments.python, &script, threads)?;
     let wanted =
         |case: &str| arguments.cases.is_empty() || arguments.cases.iter().any(|c| c == case);
     let mut cases = Vec::new();
+    let mut out = io::stdout().lock();
     let mut each = |measured: &Measured| {
         writeln!(out, "{}", measured.line())?;
         cases.push(measured.json());
         Ok(())
     };
-    kernels::measure(arguments.rounds, &mut peers, wanted, &mut each)?;
+    match arguments.device {
+        On::Cpu => kernels::measure(arguments.rounds, &mut peers, wanted, &mut each)?,
+        On::Cuda => {
+            let device = Device::cuda()?;
+            gpu::measure(&device, arguments.rounds, &mut peers, wanted, &mut each)?;
+        }
+    }
     if let Some(model) = &arguments.model {
+        if arguments.device == On::Cuda {
+            bail!("models beside peers are measured on the CPU; leave out --model");
+        }
         models::measure(model, arguments.rounds, &mut peers, wanted, &mut each)?;
     }
     if cases.is_empty() {
         bail!("no such case: {}", arguments.cases.join(", "));
     }
     if let Some(path) = &arguments.report {
-        let report = json!({
+        let mut report = json!({
             "what": "metile beside other libraries, in turn, in one run",
             "estimator": "per round the ratio of the peer's median to metile's; the median of the rounds",
-            "threads": threads,
-            "simd": cpu::simd(),
             "version": env!("CARGO_PKG_VERSION"),
             "commit": provenance::commit(),
             "machine": provenance::machine(),
             "model": arguments.model.as_ref().map(|name| name.rsplit('/').next()),
             "peers": peers.versions,
-            "read_bytes_per_s": rates.read,
-            "copy_bytes_per_s": rates.copy,
-            "multiply_flop_per_s": rates.multiply,
             "cases": cases,
         });
+        if let Some(report) = report.as_object_mut() {
+            report.extend(about);
+        }
         std::fs::write(path, serde_json::to_string_pretty(&report)?)
             .with_context(|| format!("writing {}", path.display()))?;
         report::note(format_args!("wrote {}", path.display()));
     }
     Ok(())
+}
+
+/// The processors' rates, shown and for the report.
+fn host() -> anyhow::Result<Map<String, Value>> {
+    let threads = cpu::threads().map_err(anyhow::Error::msg)?;
+    let rates = cpu::probe().map_err(anyhow::Error::msg)?[1];
+    writeln!(
+        io::stdout(),
+        "{threads} threads, {} vectors; read {:.1} GB/s, copy {:.1} GB/s, multiply {:.0} GFLOP/s",
+        cpu::simd(),
+        rates.read / 1e9,
+        rates.copy / 1e9,
+        rates.multiply / 1e9
+    )?;
+    let about = json!({
+        "threads": threads,
+        "simd": cpu::simd(),
+        "read_bytes_per_s": rates.read,
+        "copy_bytes_per_s": rates.copy,
+        "multiply_flop_per_s": rates.multiply,
+    });
+    Ok(about.as_object().cloned().unwrap_or_default())
 }
 
 /// Times every arm in turn, `rounds` times.

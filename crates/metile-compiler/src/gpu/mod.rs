@@ -19,5 +19,5 @@ pub mod target;
 pub use class::{Class, Classes};
 pub use layout::Layout;
 pub use lower::lower;
-pub use plan::{DotForm, Plan};
+pub use plan::{DotForm, Plan, Traversal};
 pub use target::{Machine, Target};

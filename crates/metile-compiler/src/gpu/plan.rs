@@ -47,6 +47,18 @@ pub struct Plan {
     pub staged: HashSet<OpId>,
     /// Blocks that should fit a multiprocessor at once.
     pub blocks: u32,
+    /// In which order the programs of a launch begin.
+    pub traversal: Traversal,
+}
+
+/// In which order the programs of a launch begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Traversal {
+    /// Axis 0 fastest, then axis 1, then axis 2.
+    Linear,
+    /// Within each position of axis 2: this many positions of axis 1 at a time, those fastest, then axis 0. Programs that run at once then
+    /// share what they read along both axes.
+    Grouped(u32),
 }
 
 /// Plans `kernel` for blocks of `target` and arguments of `classes`.
@@ -77,7 +89,12 @@ pub fn plan(kernel: &Kernel, target: &Target, classes: &[Class]) -> Plan {
         wishes.gather(id, &dots);
     }
     let layouts = wishes.resolve();
-    Plan { warps, free, layouts, dots, pipelines, staged, blocks }
+    // Tiles of products read rows by one axis of the grid and columns by the other.
+    let traversal = match pipelines.is_empty() {
+        true => Traversal::Linear,
+        false => Traversal::Grouped(8),
+    };
+    Plan { warps, free, layouts, dots, pipelines, staged, blocks, traversal }
 }
 
 fn shape(kernel: &Kernel, value: Value) -> Shape {

@@ -17,14 +17,14 @@ mod warpgroup;
 use super::class::Class;
 use super::facts::Facts;
 use super::layout::Layout;
-use super::plan::{Plan, plan};
+use super::plan::{Plan, Traversal, plan};
 use super::target::Target;
 use metile_device::{Builder, PositionOp, Program, Shared, Type as DeviceType, Value as Dv, Word};
 use metile_ir::diagnostic::Diagnostic;
 use metile_ir::dtype::DType;
 use metile_ir::scalar::Scalar;
 use metile_ir::tile::{
-    Kernel, MAX_RANK, Op, OpId, OpKind, RegionId, Shape, TileType, Type, Value, Verified,
+    BinaryOp, Kernel, MAX_RANK, Op, OpId, OpKind, RegionId, Shape, TileType, Type, Value, Verified,
 };
 use stage::Staged;
 use std::collections::{HashMap, HashSet};
@@ -57,6 +57,8 @@ enum Known {
     Free(Value, Layout),
     /// A constant.
     Constant(Scalar),
+    /// The program's place on an axis.
+    Program(u8),
     /// Where the thread is, or a word.
     Position(u32, u32),
     /// A tile in another layout than its own.
@@ -322,19 +324,45 @@ impl<'k> Lowering<'k> {
         self.set(op.results[0], Val::Scalar(value));
     }
 
-    /// Blocks are numbered with axis 0 fastest.
+    /// The program's place on an axis of the grid, from the block's number.
     fn program_id(&mut self, axis: u8) -> Dv {
-        use metile_ir::tile::BinaryOp::{Div, Rem};
+        self.remember(Known::Program(axis), |l| match l.plan.traversal {
+            Traversal::Grouped(group) if axis < 2 => l.grouped_id(axis, group),
+            _ => l.linear_id(axis),
+        })
+    }
+
+    fn linear_id(&mut self, axis: u8) -> Dv {
         let mut at = self.position(PositionOp::Block);
         for before in 0..axis {
             let extent = self.word(Word::GridExtent(before));
-            at = self.b.binary(Div, at, extent);
+            at = self.b.binary(BinaryOp::Div, at, extent);
         }
         if axis < 2 {
             let extent = self.word(Word::GridExtent(axis));
-            at = self.b.binary(Rem, at, extent);
+            at = self.b.binary(BinaryOp::Rem, at, extent);
         }
         at
+    }
+
+    /// See [`Traversal::Grouped`].
+    fn grouped_id(&mut self, axis: u8, group: u32) -> Dv {
+        let (x, y) = (self.word(Word::GridExtent(0)), self.word(Word::GridExtent(1)));
+        let plane = self.b.binary(BinaryOp::Mul, x, y);
+        let block = self.position(PositionOp::Block);
+        let block = self.b.binary(BinaryOp::Rem, block, plane);
+        let most = self.i64(i64::from(group));
+        let size = self.b.binary(BinaryOp::Mul, x, most);
+        let first = self.b.binary(BinaryOp::Div, block, size);
+        let first = self.b.binary(BinaryOp::Mul, first, most);
+        let left = self.b.binary(BinaryOp::Sub, y, first);
+        let rows = self.b.binary(BinaryOp::Min, left, most);
+        let within = self.b.binary(BinaryOp::Rem, block, size);
+        if axis == 0 {
+            return self.b.binary(BinaryOp::Div, within, rows);
+        }
+        let row = self.b.binary(BinaryOp::Rem, within, rows);
+        self.b.binary(BinaryOp::Add, first, row)
     }
 
     fn parameters(&mut self) {
