@@ -4,6 +4,7 @@
 use super::process::{Peers, Request};
 use super::{Arm, Measured};
 use metile::prelude::*;
+use metile::lang::element::HostElement;
 use std::time::Instant;
 
 /// A kernel at one size, with how many launches a list has.
@@ -87,7 +88,7 @@ fn noise(n: usize) -> impl Iterator<Item = f32> {
     })
 }
 
-fn random<T: HostElement + Float, const R: usize>(
+fn random<T: HostElement + Float + Weight, const R: usize>(
     device: &Device,
     shape: [usize; R],
     from: fn(f32) -> T,
@@ -108,7 +109,7 @@ fn recorded(device: &Device, case: Case) -> anyhow::Result<CommandList> {
     }
 }
 
-fn record<T: HostElement + Float>(
+fn record<T: HostElement + Float + Weight>(
     device: &Device,
     case: Case,
     kernel: &str,
