@@ -166,9 +166,8 @@ fn library(case: &Case, device: &Device, interpreter: &Device) -> (Status, Optio
         ));
     }
     if case.exact {
-        let bits = |o: &Outcome| o.values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
         match case.run(interpreter) {
-            Ok(reference) if bits(&reference) == bits(&outcome) => {}
+            Ok(reference) if reference.bits() == outcome.bits() => {}
             Ok(_) => return failed("its bits are not the interpreter's".to_owned()),
             Err(error) => return failed(format!("the interpreter: {error}")),
         }

@@ -151,7 +151,7 @@ pub enum SyncOp {
     AsyncFence,
     /// `counter: pointer u32`: all threads of all blocks are here, and see what the others wrote.
     GridBarrier,
-    /// `pointer u32, offset: i64, mask: bool, n: u32`: adds, releasing what the block wrote; one thread's doing, after a barrier.
+    /// `pointer u32, offset: i64, mask: bool, n: u32`: adds for each thread whose mask is true (one of a block), releasing what the block wrote before the barrier that came before.
     CounterAdd,
     /// `pointer u32, offset: i64, mask: bool, n: u32`: waits until the counter is at least `n`, acquiring; a barrier follows.
     CounterWait,

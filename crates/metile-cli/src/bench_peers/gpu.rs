@@ -3,8 +3,8 @@
 
 use super::process::{Peers, Request};
 use super::{Arm, Measured};
-use metile::prelude::*;
 use metile::lang::element::HostElement;
+use metile::prelude::*;
 use std::time::Instant;
 
 /// A kernel at one size, with how many launches a list has.

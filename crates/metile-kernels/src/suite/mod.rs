@@ -48,6 +48,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// The results' bits, all NaNs being one: which one arithmetic gives is the device's own.
+    pub fn bits(&self) -> Vec<u64> {
+        let bits = |v: &f64| if v.is_nan() { f64::NAN.to_bits() } else { v.to_bits() };
+        self.values.iter().map(bits).collect()
+    }
+
     /// The largest distance from the reference; infinite if a result is missing or is NaN, or finite, where the
     /// reference is not.
     pub fn max_error(&self) -> f64 {

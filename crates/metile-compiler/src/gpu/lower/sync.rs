@@ -152,6 +152,8 @@ impl Lowering<'_> {
         let operands = [view.pointers[0], offset, mask, n];
         if op.kind == OpKind::CounterAdd {
             self.barrier();
+            let first = self.first_owner(&layout);
+            let operands = [operands[0], operands[1], self.and(first, mask), operands[3]];
             self.b.push(DeviceOp::Sync(SyncOp::CounterAdd), &operands, &[]);
         } else {
             self.b.push(DeviceOp::Sync(SyncOp::CounterWait), &operands, &[]);
