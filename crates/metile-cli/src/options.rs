@@ -96,6 +96,10 @@ pub enum DeviceName {
     Cpu,
     /// The first NVIDIA GPU.
     Cuda,
+    /// The Apple GPU of a Mac; it has run on none yet.
+    Metal,
+    /// Emitted Metal source on the processor, by clang++-19: to test it.
+    MslOnCpu,
     /// The interpreter.
     Interp,
 }
@@ -109,6 +113,8 @@ impl DeviceName {
         match self {
             DeviceName::Cpu => Ok(Device::cpu()),
             DeviceName::Cuda => Device::cuda(),
+            DeviceName::Metal => Device::metal(),
+            DeviceName::MslOnCpu => Ok(Device::msl_on_cpu(0)),
             DeviceName::Interp => Ok(Device::interpreter()),
         }
     }

@@ -71,7 +71,9 @@ impl CommandList {
         match self.device.kind() {
             Kind::Cpu => self.replay_on_cpu(None),
             Kind::Cuda(gpu) => self.replay_on_cuda(gpu, false).map(|_| ()),
-            Kind::Interpreter(_) => {
+            #[cfg(any(target_vendor = "apple", metile_check_metal))]
+            Kind::Metal(_) => self.replay_on_metal(false).map(|_| ()),
+            Kind::Interpreter(_) | Kind::MslOnCpu(_) => {
                 self.dispatches.iter().try_for_each(|dispatch| dispatch.launch().map(|_| ()))
             }
         }
@@ -86,6 +88,10 @@ impl CommandList {
         if let Kind::Cuda(gpu) = self.device.kind() {
             return self.replay_on_cuda(gpu, false).map(|(time, _)| time);
         }
+        #[cfg(any(target_vendor = "apple", metile_check_metal))]
+        if let Kind::Metal(_) = self.device.kind() {
+            return self.replay_on_metal(false).map(|times| times.iter().sum());
+        }
         let before = Instant::now();
         self.replay().map(|()| before.elapsed())
     }
@@ -98,6 +104,11 @@ impl CommandList {
     pub fn replay_timed(&self) -> Result<Vec<(&str, Duration)>, Error> {
         if let Kind::Cuda(gpu) = self.device.kind() {
             let (_, times) = self.replay_on_cuda(gpu, true)?;
+            return Ok(self.dispatches.iter().map(Dispatch::label).zip(times).collect());
+        }
+        #[cfg(any(target_vendor = "apple", metile_check_metal))]
+        if let Kind::Metal(_) = self.device.kind() {
+            let times = self.replay_on_metal(true)?;
             return Ok(self.dispatches.iter().map(Dispatch::label).zip(times).collect());
         }
         let mut before = Instant::now();
@@ -126,6 +137,16 @@ impl CommandList {
         let pool = cpu::pool().map_err(Error::Threads)?;
         cpu::run_all(&bound, &self.groups, pool, ended)
             .map_err(|(n, failure)| self.dispatches[n].failed(failure))
+    }
+
+    /// One command buffer; or, with `apart`, one for each launch, and the time of each.
+    #[cfg(any(target_vendor = "apple", metile_check_metal))]
+    fn replay_on_metal(&self, apart: bool) -> Result<Vec<Duration>, Error> {
+        let internal = |message| Error::Internal { kernel: "command list".to_owned(), message };
+        let _held = crate::prepared::metal_held(&self.storages).map_err(internal)?;
+        let launches: Vec<_> = self.dispatches.iter().filter_map(Dispatch::on_metal).collect();
+        crate::metal::run_all(&launches, apart)
+            .map_err(|(n, error)| self.dispatches[n].failed_on_metal(error))
     }
 
     /// One graph, made by the first replay. The time of the whole, and of each launch if that is asked for.

@@ -1,6 +1,8 @@
 //! What can go wrong between a kernel call and its results.
 
 use crate::cuda::CudaError;
+use crate::metal::MetalError;
+use crate::msl_on_cpu::MslError;
 use metile_ir::interp::Failure;
 use metile_lang::kernel::CompileError;
 use metile_lang::tensor::TensorError;
@@ -39,6 +41,12 @@ pub enum Error {
     /// A CUDA device can't do it.
     #[error(transparent)]
     Cuda(#[from] CudaError),
+    /// A Metal device can't do it.
+    #[error(transparent)]
+    Metal(#[from] MetalError),
+    /// Emitted Metal source could not be run on the CPU.
+    #[error(transparent)]
+    MslOnCpu(#[from] MslError),
     /// A fault of metile itself.
     #[error("kernel `{kernel}`: internal error, please report it: {message}")]
     Internal {

@@ -9,9 +9,11 @@ pub mod device;
 pub mod differential;
 pub mod error;
 pub mod host_memory;
+pub mod metal;
 pub mod msl_on_cpu;
 pub mod overlap;
 pub mod prepared;
+mod reports;
 mod words;
 
 pub use command_list::CommandList;

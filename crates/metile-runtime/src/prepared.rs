@@ -7,7 +7,12 @@ use crate::cuda;
 use crate::device::{Device, Kind};
 use crate::error::Error;
 use crate::host_memory::{Held, HostMemory};
+#[cfg(any(target_vendor = "apple", metile_check_metal))]
+use crate::metal;
+use crate::msl_on_cpu;
 use crate::words;
+use metile_compiler::gpu::Target;
+use metile_device::Verified;
 use metile_ir::interp::{self, Failure, Interpreter, Outcome};
 use metile_ir::tile::Kernel;
 use metile_lang::kernel::KernelCall;
@@ -42,6 +47,9 @@ pub(crate) struct Dispatch {
 pub(crate) enum Bound {
     Cpu(cpu::Bound),
     Cuda(Box<cuda::Bound>),
+    MslOnCpu(Box<msl_on_cpu::Bound>),
+    #[cfg(any(target_vendor = "apple", metile_check_metal))]
+    Metal(Box<metal::Bound>),
 }
 
 /// What a launch left besides its results.
@@ -118,6 +126,9 @@ impl Dispatch {
         dispatch.bound = match device.kind() {
             Kind::Cpu => Some(Bound::Cpu(dispatch.bind()?)),
             Kind::Cuda(gpu) => Some(Bound::Cuda(Box::new(dispatch.bind_to_gpu(gpu)?))),
+            Kind::MslOnCpu(seed) => Some(Bound::MslOnCpu(Box::new(dispatch.bind_to_msl(*seed)?))),
+            #[cfg(any(target_vendor = "apple", metile_check_metal))]
+            Kind::Metal(gpu) => Some(Bound::Metal(Box::new(dispatch.bind_to_metal(gpu)?))),
             Kind::Interpreter(_) => None,
         };
         Ok(dispatch)
@@ -170,6 +181,63 @@ impl Dispatch {
         })
     }
 
+    /// The program for arguments in memory of the host at these addresses, for Apple's GPUs.
+    fn apple_program(&self, addresses: &[u64]) -> Result<Arc<Verified>, Error> {
+        let kernel = self.compiled.optimized.kernel.kernel();
+        let classes =
+            words::classes(kernel, &self.bindings.arguments, addresses).map_err(|message| {
+                Error::Call { kernel: self.compiled.traced.name.clone(), message }
+            })?;
+        self.compiled.program(&Target::APPLE, classes)
+    }
+
+    /// The emitted Metal source with these arguments, which are checked to lie within their storages.
+    fn bind_to_msl(&self, seed: u64) -> Result<msl_on_cpu::Bound, Error> {
+        let kernel = &self.compiled.optimized.kernel;
+        let mut held = hold_all(&self.bindings.storages).map_err(|m| self.internal(m))?;
+        let buffers = buffers(&mut held);
+        let arguments = &self.bindings.arguments;
+        interp::check_arguments(kernel, arguments, &buffers).map_err(|f| self.failed(f))?;
+        drop(buffers);
+        let address = |(storage, _): &(Arc<dyn Storage>, bool)| {
+            memory(storage).map(|memory| memory.first().expose_provenance() as u64)
+        };
+        let addresses: Result<Vec<u64>, String> =
+            self.bindings.storages.iter().map(address).collect();
+        let addresses = addresses.map_err(|m| self.internal(m))?;
+        let program = self.apple_program(&addresses)?;
+        msl_on_cpu::Bound::new(program, self.grid, arguments, &addresses, seed).map_err(|e| match e
+        {
+            msl_on_cpu::BindError::Msl(error) => Error::MslOnCpu(error),
+            msl_on_cpu::BindError::Tensor(error) => Error::Tensor(error),
+            msl_on_cpu::BindError::Internal(message) => self.internal(message),
+        })
+    }
+
+    /// The program for these arguments, which are checked to lie within their storages.
+    #[cfg(any(target_vendor = "apple", metile_check_metal))]
+    fn bind_to_metal(&self, gpu: &Arc<metal::Gpu>) -> Result<metal::Bound, Error> {
+        let memories: Result<Vec<&metal::DeviceMemory>, String> =
+            self.bindings.storages.iter().map(|(storage, _)| metal_memory(storage)).collect();
+        let memories = memories.map_err(|m| self.internal(m))?;
+        let storages = memories.iter().zip(&self.bindings.storages);
+        let buffers: Vec<interp::BufferInfo> = storages
+            .map(|(memory, (_, writable))| interp::BufferInfo {
+                bytes: memory.len(),
+                writable: *writable,
+            })
+            .collect();
+        let arguments = &self.bindings.arguments;
+        interp::check_arguments_in(&self.compiled.optimized.kernel, arguments, &buffers)
+            .map_err(|f| self.failed(f))?;
+        let addresses: Vec<u64> = memories.iter().map(|memory| memory.address()).collect();
+        let program = self.apple_program(&addresses)?;
+        metal::Bound::new(gpu, program, self.grid, arguments, &memories).map_err(|e| match e {
+            metal::BindError::Metal(error) => Error::Metal(error),
+            metal::BindError::Internal(message) => self.internal(message),
+        })
+    }
+
     fn internal(&self, message: String) -> Error {
         Error::Internal { kernel: self.compiled.traced.name.clone(), message }
     }
@@ -194,14 +262,30 @@ impl Dispatch {
     pub fn on_cpu(&self) -> Option<&cpu::Bound> {
         match &self.bound {
             Some(Bound::Cpu(bound)) => Some(bound),
-            Some(Bound::Cuda(_)) | None => None,
+            _ => None,
         }
     }
-    /// What a GPU launches.
+    /// What an NVIDIA GPU launches.
     pub fn on_cuda(&self) -> Option<&cuda::Bound> {
         match &self.bound {
             Some(Bound::Cuda(bound)) => Some(bound),
-            Some(Bound::Cpu(_)) | None => None,
+            _ => None,
+        }
+    }
+    /// What an Apple GPU launches.
+    #[cfg(any(target_vendor = "apple", metile_check_metal))]
+    pub fn on_metal(&self) -> Option<&metal::Bound> {
+        match &self.bound {
+            Some(Bound::Metal(bound)) => Some(bound),
+            _ => None,
+        }
+    }
+    /// The error of a launch on an Apple GPU.
+    #[cfg(any(target_vendor = "apple", metile_check_metal))]
+    pub fn failed_on_metal(&self, error: metal::RunError) -> Error {
+        match error {
+            metal::RunError::Metal(error) => Error::Metal(error),
+            metal::RunError::Failure(failure) => self.failed(failure),
         }
     }
     /// The error of a launch on a GPU.
@@ -222,6 +306,9 @@ impl Dispatch {
                 format!("{}\n{}", cpu::schedule(self.grid), self.compiled.form())
             }
             Some(Bound::Cuda(bound)) => bound.explain(),
+            Some(Bound::MslOnCpu(bound)) => bound.explain(),
+            #[cfg(any(target_vendor = "apple", metile_check_metal))]
+            Some(Bound::Metal(bound)) => bound.explain(),
             None => String::new(),
         };
         (self.compiled.optimized.kernel.kernel().to_string(), emitted)
@@ -261,7 +348,22 @@ impl Dispatch {
             let time = bound.run().map_err(|e| self.failed_on_cuda(e))?;
             return Ok(Launched { device_time: Some(time), ..Launched::default() });
         }
+        #[cfg(any(target_vendor = "apple", metile_check_metal))]
+        if let Some(bound) = self.on_metal() {
+            let _held = metal_held(&self.bindings.storages).map_err(|m| self.internal(m))?;
+            let times = metal::run_all(&[bound], false);
+            let times = times.map_err(|(_, e)| self.failed_on_metal(e))?;
+            return Ok(Launched { device_time: times.first().copied(), ..Launched::default() });
+        }
         let mut held = hold_all(&self.bindings.storages).map_err(|m| self.internal(m))?;
+        if let Some(Bound::MslOnCpu(bound)) = &self.bound {
+            bound.run().map_err(|e| match e {
+                msl_on_cpu::RunError::Msl(error) => Error::MslOnCpu(error),
+                msl_on_cpu::RunError::Tensor(error) => Error::Tensor(error),
+                msl_on_cpu::RunError::Failure(failure) => self.failed(failure),
+            })?;
+            return Ok(Launched::default());
+        }
         let outcome = match self.on_cpu() {
             Some(bound) => {
                 let pool = cpu::pool().map_err(Error::Threads)?;
@@ -270,7 +372,7 @@ impl Dispatch {
             None => {
                 let options = match self.device.kind() {
                     Kind::Interpreter(options) => options.clone(),
-                    Kind::Cpu | Kind::Cuda(_) => interp::Options::default(),
+                    _ => interp::Options::default(),
                 };
                 let mut buffers = buffers(&mut held);
                 Interpreter { options }.run(
@@ -313,6 +415,23 @@ fn device_memory(storage: &Arc<dyn Storage>) -> Result<&cuda::DeviceMemory, Stri
     let any: &dyn Any = storage.as_ref();
     any.downcast_ref::<cuda::DeviceMemory>()
         .ok_or_else(|| format!("memory of `{}` is not a CUDA device's", storage.device()))
+}
+
+#[cfg(any(target_vendor = "apple", metile_check_metal))]
+fn metal_memory(storage: &Arc<dyn Storage>) -> Result<&metal::DeviceMemory, String> {
+    let any: &dyn Any = storage.as_ref();
+    any.downcast_ref::<metal::DeviceMemory>()
+        .ok_or_else(|| format!("memory of `{}` is not a Metal device's", storage.device()))
+}
+
+/// As [`hold_all`], for memory of a Metal device.
+#[cfg(any(target_vendor = "apple", metile_check_metal))]
+pub(crate) fn metal_held(
+    storages: &[(Arc<dyn Storage>, bool)],
+) -> Result<Vec<metal::Held<'_>>, String> {
+    let mut order: Vec<&(Arc<dyn Storage>, bool)> = storages.iter().collect();
+    order.sort_by_key(|(storage, _)| Arc::as_ptr(storage).cast::<()>());
+    order.into_iter().map(|(storage, write)| Ok(metal_memory(storage)?.hold(*write))).collect()
 }
 
 /// Holds every storage. In order of address, so that two launches never wait for each other.

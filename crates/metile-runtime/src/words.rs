@@ -116,6 +116,17 @@ fn tensor(arguments: &[Argument], parameter: u16) -> Option<&TensorArgument> {
     }
 }
 
+/// Where the array lies that a word points to, if it points to one of a tensor.
+#[cfg(any(target_vendor = "apple", metile_check_metal))]
+pub(crate) fn part(word: Word, arguments: &[Argument]) -> Option<metile_ir::interp::Part> {
+    match word {
+        Word::Pointer { parameter, array, .. } => {
+            tensor(arguments, parameter)?.parts.get(array as usize).copied()
+        }
+        _ => None,
+    }
+}
+
 fn address(tensor: &TensorArgument, array: u8, buffers: &[u64]) -> Option<u64> {
     let part = tensor.parts.get(array as usize)?;
     buffers.get(part.buffer)?.checked_add(part.byte_offset)

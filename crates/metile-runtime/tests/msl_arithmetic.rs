@@ -176,6 +176,8 @@ fn check(dtype: DType, count: i64) {
     let steps: Vec<Step> =
         Step::all().into_iter().filter(|s| s.expected(values[0], values[0]).is_some()).collect();
     let program = program(dtype, &steps, pairs.len() as i64, count);
+    let limits = Limits { shared_bytes: 32 << 10, threads: 1024 };
+    let program = verify(program, &limits).expect("verified");
     let kernel = Kernel::new(emit(&program).expect("is emitted")).expect("compiles");
     let memory = |side: fn(&(Scalar, Scalar)) -> Scalar| -> Vec<u8> {
         let bytes = |pair| side(pair).bits().to_le_bytes()[..dtype.bytes()].to_vec();

@@ -3,11 +3,11 @@
 
 mod msl;
 
-use metile_compiler::gpu::metal::emit;
+use metile_compiler::gpu::metal::{Msl, emit};
 use metile_device::*;
 use metile_ir::{DType, Scalar};
 use metile_runtime::msl_on_cpu::MslError;
-use msl::{pointer, run};
+use msl::{pointer, run, run_source, verified};
 
 fn word(parameter: u16, dtype: DType, writable: bool) -> Word {
     Word::Pointer { parameter, array: 0, dtype, writable }
@@ -82,7 +82,7 @@ fn groups_of_every_width() {
             .map(|c| u128::from_le_bytes(c.try_into().expect("16 bytes")))
             .collect();
         let out = run(
-            &p.finish(),
+            p.finish(),
             1,
             || (words.clone(), vec![0u128; words.len()]),
             |(a, b)| vec![pointer(a), pointer(b)],
@@ -121,7 +121,7 @@ fn exchanges() {
             _ => (0..64 * bytes).map(|n| (n * 37 % 120) as u8).collect(),
         };
         let out = run(
-            &p.finish(),
+            p.finish(),
             1,
             || (input.clone(), vec![0u128; 2 * 64 * bytes / 16]),
             |(a, b)| vec![pointer(a), pointer(b)],
@@ -187,7 +187,7 @@ fn loops() {
         input[3 * n..3 * n + 3].copy_from_slice(case);
     }
     let out = run(
-        &p.finish(),
+        p.finish(),
         1,
         || (input.clone(), vec![0i64; 96]),
         |(a, b)| vec![pointer(a), pointer(b)],
@@ -254,7 +254,7 @@ fn while_and_if() {
     let at = p.join(&at);
     store(&mut p, words[1], at, all, 1);
     let out = run(
-        &p.finish(),
+        p.finish(),
         1,
         || ((0..32).collect::<Vec<i32>>(), vec![0i32; 96]),
         |(a, b)| vec![pointer(a), pointer(b)],
@@ -332,7 +332,7 @@ fn matrices() {
                     .collect()
             };
             let out = run(
-                &p.finish(),
+                p.finish(),
                 1,
                 || (memory(&left), memory(&right), vec![0u128; 64]),
                 |(a, b, c)| vec![pointer(a), pointer(b), pointer(c)],
@@ -427,7 +427,7 @@ fn atomics() {
         Type::one(DType::U32),
     );
     let out = run(
-        &p.finish(),
+        p.finish(),
         2,
         || (vec![0i32, -5, 5], vec![0.25f32], vec![1000u32, 0, 7, 0]),
         |(a, b, c)| vec![pointer(a), pointer(b), pointer(c)],
@@ -459,7 +459,7 @@ fn assertions() {
     p.push(Op::Report(ReportOp::Assert { message: 0 }), &[report, yes, thread], &[]);
     p.push(Op::Report(ReportOp::Assert { message: 1 }), &[report, both, numbers], &[]);
     run(
-        &p.finish(),
+        p.finish(),
         3,
         || vec![0u64; 3],
         |report| vec![pointer(report)],
@@ -503,7 +503,7 @@ fn lists() {
     let total = p.binary(BinaryOp::Mul, total, factor);
     store(&mut p, out, thread, total, 1);
     let out = run(
-        &p.finish(),
+        p.finish(),
         1,
         || {
             (
@@ -525,86 +525,159 @@ fn lists() {
     assert_eq!(out, want);
 }
 
-/// A barrier that not all threads reach, and an exchange that only some lanes take part in, are found.
+/// A kernel of two SIMD groups with this body, which gets `out`, `lane` and `warp`.
+fn source(name: &str, body: &str) -> Msl {
+    let source = format!(
+        "#include <metal_stdlib>\nusing namespace metal;\nstruct Arguments {{ long blocks; }};\n\
+         [[kernel, max_total_threads_per_threadgroup(64)]] void {name}(\n\
+         constant Arguments& arguments [[buffer(0)]], device int* out [[buffer(1)]],\n\
+         threadgroup uchar* shared [[threadgroup(0)]],\n\
+         uint3 position [[threadgroup_position_in_grid]], uint3 groups [[threadgroups_per_grid]],\n\
+         uint lane [[thread_index_in_simdgroup]], uint warp [[simdgroup_index_in_threadgroup]]) {{\n{body}\n}}\n"
+    );
+    Msl {
+        source,
+        entry: name.to_owned(),
+        threads: 64,
+        shared_bytes: 256,
+        arguments: Vec::new(),
+        buffers: vec![0],
+        language: (3, 0),
+    }
+}
+
+fn run_body(name: &str, body: &str) -> Result<Vec<i32>, MslError> {
+    run_source(source(name, body), 1, || vec![0i32; 64], |out| vec![pointer(out)], Vec::clone)
+}
+
+/// What only some threads reach and all should; what is undefined; what is beyond the end: each is found.
 #[test]
-fn divergence_is_found() {
-    for (name, within, text) in [
-        ("divergent_barrier", Op::Sync(SyncOp::Barrier), "threads wait"),
-        ("divergent_warp_barrier", Op::Sync(SyncOp::WarpBarrier), "threads wait"),
-    ] {
-        let (mut p, _, thread) = begin(name, 2, &[DType::I32]);
-        let limit = p.int(DType::I32, 5);
-        let some = p.compare(CompareOp::Lt, thread, limit);
-        p.begin(vec![]);
-        p.push(within, &[], &[]);
-        p.push(Op::Control(ControlOp::Yield), &[], &[]);
-        let then = p.end();
-        p.begin(vec![]);
-        p.push(Op::Control(ControlOp::Yield), &[], &[]);
-        let otherwise = p.end();
-        p.push_with(Op::Control(ControlOp::If), vec![some], vec![], vec![then, otherwise]);
-        let failed = run(&p.finish(), 1, || vec![0i32], |out| vec![pointer(out)], |_| ());
-        match failed {
-            Err(MslError::Run { message, .. }) => assert!(message.contains(text), "{message}"),
-            other => panic!("{other:?}"),
+fn faults_are_found() {
+    let barrier = "threadgroup_barrier(mem_flags::mem_threadgroup);";
+    let faults = [
+        ("some_at_a_barrier", format!("if (lane < 5) {barrier}"), "divergent"),
+        (
+            "at_two_barriers",
+            format!("if (warp == 0) {{ out[0] = 1; {barrier} }} else {{ {barrier} out[1] = 2; }}"),
+            "divergent",
+        ),
+        ("some_lanes", "if (lane < 5) out[0] = simd_shuffle_xor(1, 1);".to_owned(), "divergent"),
+        ("overflow", "out[lane] = 2147483647 + int(lane);".to_owned(), "undefined"),
+        ("wide_shift", "out[lane] = 1 << lane << 1;".to_owned(), "undefined"),
+        ("wide_cast", "out[lane] = int(float(lane) * 1e9f);".to_owned(), "undefined"),
+        ("index", "int a[4] = {1, 2, 3, 4}; out[lane] = a[lane];".to_owned(), "undefined"),
+        (
+            "misaligned",
+            "const int4 v = *(device const int4*)(out + lane); out[lane] = v[0];".to_owned(),
+            "undefined",
+        ),
+        ("beyond_the_end", "shared[256 + lane] = 1;".to_owned(), "beyond the end"),
+    ];
+    for (name, body, text) in faults {
+        match run_body(name, &body) {
+            Err(MslError::Run { message, .. }) => {
+                assert!(message.contains(text), "{name}: {message}")
+            }
+            other => panic!("{name}: {other:?}"),
         }
     }
 }
 
-/// A group at an address that is no multiple of its size is found.
+/// A missing barrier shows as results that depend on the seed.
 #[test]
-fn misalignment_is_found() {
-    let (mut p, words, thread) = begin("misaligned", 1, &[DType::F32, DType::F32]);
-    let value = load(&mut p, words[0], thread, DType::F32, 4, 1);
-    let first = p.pick(value, vec![0]);
-    store(&mut p, words[1], thread, first, 1);
-    let failed = run(
-        &p.finish(),
-        1,
-        || (vec![0u128; 16], vec![0f32; 32]),
-        |(a, b)| vec![pointer(a), pointer(b)],
-        |_| (),
-    );
-    assert!(matches!(failed, Err(MslError::Run { .. })), "{failed:?}");
+fn a_missing_barrier_shows() {
+    let body = |barrier: &str| {
+        format!(
+            "const int n = int(warp * 32 + lane);\nthreadgroup int* tile = (threadgroup int*)shared;\ntile[n] = n;\n\
+             {barrier}\nout[n] = tile[63 - n];"
+        )
+    };
+    let good = run_body("with_barrier", &body("threadgroup_barrier(mem_flags::mem_threadgroup);"));
+    assert_eq!(good.expect("runs"), (0..64).rev().collect::<Vec<i32>>());
+    let bad = std::panic::catch_unwind(|| run_body("without_barrier", &body("")));
+    assert!(bad.is_err(), "{bad:?}");
+}
+
+/// Pointers into the wrong address space, and types that Metal has not, are refused.
+#[test]
+fn what_metal_refuses_is_refused() {
+    for (name, body, text) in [
+        ("spaces", "threadgroup int* p = out;", "threadgroup"),
+        ("to_thread", "thread int* p = out;", "int"),
+        ("half_to_float", "const float x = undefined_function(1.0f);", "undefined_function"),
+    ] {
+        match run_body(name, body) {
+            Err(MslError::Refused { report, .. }) => {
+                assert!(report.contains(text), "{name}: {report}")
+            }
+            other => panic!("{name}: {other:?}"),
+        }
+    }
+    let double = run_body("doubles", "double x = 1.0; out[0] = int(x);");
+    assert!(matches!(double, Err(MslError::Forbidden { .. })), "{double:?}");
+}
+
+/// A program that is refused, and what the error says.
+fn refused(text: &str, build: impl Fn(&mut Builder)) {
+    let mut p = Builder::new("refused", 4);
+    p.program.persistent = true;
+    build(&mut p);
+    let limits = Limits { shared_bytes: 1 << 20, threads: 1024 };
+    let program = verify(p.finish(), &limits).expect("verified");
+    let error = emit(&program).expect_err(text).to_string();
+    assert!(error.contains(text), "{error}");
 }
 
 /// More buffers, more shared memory, and what is not Metal's are errors that say what and how much.
 #[test]
 fn limits() {
-    let dtypes = [DType::F32; 31];
-    let (p, ..) = begin("many", 1, &dtypes);
-    let error = emit(&p.finish()).expect_err("too many").to_string();
-    assert!(error.contains("needs 32 buffers") && error.contains("31"), "{error}");
-
-    let mut p = Builder::new("large", 1);
-    p.shared("small", 100, 16);
-    p.shared("tile", 32 << 10, 16);
-    let error = emit(&p.finish()).expect_err("too large").to_string();
-    assert!(
-        error.contains("32880") && error.contains("`tile`") && error.contains("32768"),
-        "{error}"
-    );
-
-    let refused = |op: Op, operands: &[Type], what: &str| {
-        let mut p = Builder::new("refused", 1);
-        let operands: Vec<Value> = operands.iter().map(|&ty| p.value(ty)).collect();
-        let result = p.value(Type::one(DType::I64));
-        p.push(op, &operands, &[result]);
-        let error = emit(&p.finish()).expect_err(what).to_string();
-        assert!(error.contains(what), "{error}");
+    refused("needs 32 buffers", |p| {
+        p.program.words = (0..31).map(|n| word(n, DType::F32, true)).collect();
+        let values: Vec<Value> = (0..31).map(|n| p.position(PositionOp::Word(n))).collect();
+        let (zero, one) = (p.int(DType::I64, 0), p.constant(Scalar::f32(1.0)));
+        for value in values {
+            store(p, value, zero, one, 1);
+        }
+    });
+    refused("32880 bytes of threadgroup memory, 32768 of them for `tile`; Metal has 32768", |p| {
+        p.shared("small", 100, 16);
+        p.shared("tile", 32 << 10, 16);
+    });
+    let counters = |p: &mut Builder| {
+        p.program.words = vec![Word::GridBarrier];
+        p.position(PositionOp::Word(0))
     };
-    let counters = Type::Pointer { dtype: DType::U32, writable: true };
-    refused(Op::Sync(SyncOp::GridBarrier), &[counters], "grid barrier");
-    refused(Op::Sync(SyncOp::CounterWait), &[counters], "counter");
-    refused(Op::Copy(CopyOp::Commit), &[], "asynchronous copy");
-    refused(Op::Matrix(MatrixOp::Mma(MmaAtom::F16M16N8K16)), &[], "NVIDIA");
-    let long = Type::Pointer { dtype: DType::I64, writable: true };
-    let [at, mask, value] = [Type::one(DType::I64), Type::one(DType::Bool), Type::one(DType::I64)];
-    refused(
-        Op::Memory(MemoryOp::Atomic(AtomicOp::Add)),
-        &[long, at, mask, value],
-        "atomic addition of i64",
-    );
+    refused("grid barrier", |p| {
+        let counters = counters(p);
+        p.push(Op::Sync(SyncOp::GridBarrier), &[counters], &[]);
+    });
+    refused("counter between programs", |p| {
+        let counters = counters(p);
+        let (zero, one) = (p.int(DType::I64, 0), p.int(DType::U32, 1));
+        let yes = p.constant(Scalar::bool(true));
+        p.push(Op::Sync(SyncOp::CounterAdd), &[counters, zero, yes, one], &[]);
+    });
+    refused("asynchronous copy", |p| {
+        let token = p.value(Type::Token);
+        p.push(Op::Copy(CopyOp::Commit), &[], &[token]);
+        p.push(Op::Copy(CopyOp::Wait { pending: 0 }), &[], &[]);
+    });
+    refused("NVIDIA", |p| {
+        let a = p.ints(DType::U32, &[0; 4]);
+        let b = p.ints(DType::U32, &[0; 2]);
+        let c = p.constant(Scalar::f32(0.0));
+        let c = p.spread(c, 4);
+        let mma = Op::Matrix(MatrixOp::Mma(MmaAtom::F16M16N8K16));
+        p.one(mma, &[a, b, c], Type::registers(DType::F32, 4));
+    });
+    refused("NVIDIA", |p| p.push(Op::Sync(SyncOp::AsyncFence), &[], &[]));
+    refused("atomic addition of i64", |p| {
+        p.program.words = vec![word(0, DType::I64, true)];
+        let to = p.position(PositionOp::Word(0));
+        let (zero, yes) = (p.int(DType::I64, 0), p.constant(Scalar::bool(true)));
+        let add = Op::Memory(MemoryOp::Atomic(AtomicOp::Add));
+        p.one(add, &[to, zero, yes, zero], Type::one(DType::I64));
+    });
 }
 
 /// One SIMD group declares no thread maximum, more do.
@@ -612,7 +685,7 @@ fn limits() {
 fn thread_maximum() {
     for (warps, declared) in [(1, None), (2, Some(64)), (32, Some(1024))] {
         let (p, ..) = begin("threads", warps, &[DType::F32]);
-        let source = emit(&p.finish()).expect("is emitted").source;
+        let source = emit(&verified(p.finish())).expect("is emitted").source;
         match declared {
             None => assert!(!source.contains("max_total_threads"), "{source}"),
             Some(n) => assert!(source.contains(&format!("max_total_threads_per_threadgroup({n})"))),

@@ -6,6 +6,7 @@ use super::error::CudaError;
 use super::gpu::Gpu;
 use super::memory::{DeviceMemory, Report};
 use super::time::Moment;
+use crate::reports;
 use crate::words::{self, Addresses};
 use cudarc::driver::sys;
 use metile_device::{Block, Op, Program, SyncOp, Verified};
@@ -179,16 +180,10 @@ impl Bound {
     /// # Errors
     /// That failure.
     pub fn outcome(&self) -> Result<(), Failure> {
-        let Some([message, block, element]) = self.report.as_ref().and_then(Report::take) else {
+        let Some(report) = self.report.as_ref().and_then(Report::take) else {
             return Ok(());
         };
-        let program = self.program.program();
-        let known = (message as usize).checked_sub(1).and_then(|n| program.messages.get(n));
-        let (text, span) =
-            known.map_or(("an unknown assertion", None), |m| (m.text.as_str(), m.span));
-        let [x, y, _] = self.grid.map(|extent| extent.max(1));
-        let id = [block % x, block / x % y, block / x / y];
-        Err(interp::assertion_failure(id, element as usize, text, (span, &program.name)))
+        reports::outcome(self.program.program(), self.grid, report)
     }
 }
 

@@ -24,15 +24,14 @@ pub(super) fn failed(path: &Path, reason: impl ToString) -> MslError {
 }
 
 fn folder() -> Result<PathBuf, MslError> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let base = match (set("XDG_CACHE_HOME"), set("HOME")) {
-        (Some(cache), _) => PathBuf::from(cache),
-        (None, Some(home)) => PathBuf::from(home).join(".cache"),
-        (None, None) => {
-            return Err(failed(Path::new("~"), "neither XDG_CACHE_HOME nor HOME is set"));
-        }
-    };
-    let folder = base.join("metile/msl-on-cpu");
+    let variable = |name| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let root = variable("METILE_CACHE")
+        .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("metile")))
+        .or_else(|| Some(variable("HOME")?.join(".cache/metile")))
+        .ok_or_else(|| {
+            failed(Path::new("~"), "none of METILE_CACHE, XDG_CACHE_HOME and HOME is set")
+        })?;
+    let folder = root.join("msl-on-cpu");
     fs::create_dir_all(&folder).map_err(|e| failed(&folder, e))?;
     Ok(folder)
 }

@@ -9,10 +9,14 @@ mod cache;
 mod check;
 mod compile;
 mod kernel;
+mod launch;
+mod run_program;
 
 pub use check::{Forbidden, check};
 pub use compile::{COMPILER, compiler};
 pub use kernel::Kernel;
+pub(crate) use launch::{BindError, Bound, NAME, RunError};
+pub use run_program::run_program;
 
 /// Why emitted Metal source could not be run on the CPU.
 #[derive(Debug, thiserror::Error)]
@@ -36,6 +40,9 @@ pub enum MslError {
         /// What the compiler says.
         report: String,
     },
+    /// The kernel has no form in Metal's language.
+    #[error(transparent)]
+    Emit(#[from] metile_compiler::gpu::metal::EmitError),
     /// The source has something that Metal has not.
     #[error("kernel `{kernel}`: the emitted Metal source has {found}")]
     Forbidden {

@@ -22,7 +22,7 @@ mod types;
 pub use error::{EmitError, Place};
 pub use types::register as type_name;
 
-use metile_device::{Op, Program, Statement};
+use metile_device::{Op, Statement, Verified};
 use printer::Printer;
 
 /// Buffers that a kernel may be given.
@@ -54,7 +54,8 @@ pub struct Msl {
 /// # Errors
 /// What Metal has no way to do, with the place in the kernel's source; or a limit of Metal's that the program
 /// is beyond.
-pub fn emit(program: &Program) -> Result<Msl, EmitError> {
+pub fn emit(program: &Verified) -> Result<Msl, EmitError> {
+    let program = program.program();
     let mut printer = Printer::new(program);
     let signature = signature::plan(&mut printer)?;
     statements(&mut printer, &program.body.statements)?;
