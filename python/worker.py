@@ -11,8 +11,13 @@ from metile_baselines.protocol import Channel, serve  # noqa: E402
 
 # The parts of each worker; each gives operations, and says of itself what a report needs.
 WORKERS = {
-    "mlx": ["mlx_model"],
-    "pytorch": ["pytorch_model"],
+    "mlx": ["mlx_model", "mlx_kernels"],
+    "pytorch": ["pytorch_model", "pytorch_kernels"],
+    "onnxruntime": ["onnxruntime_kernels"],
+    "llama.cpp": ["llama_cpp_model"],
+    "triton": ["triton_kernels"],
+    "numpy": ["numpy_kernels"],
+    "mkl": ["mkl_kernels"],
 }
 
 

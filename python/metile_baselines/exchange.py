@@ -52,5 +52,9 @@ class Exchange:
             raise TensorError(f"{name} has SHA-256 {found}, and {line['sha256']} was announced")
         return dtype, shape, data
 
+    def discard(self, line):
+        """Removes a tensor that was put but is not sent."""
+        os.remove(os.path.join(self.folder, line["file"]))
+
     def remove(self):
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,5 +1,6 @@
 """MLX-LM's models: the unmodified model, in a synchronous greedy loop."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -34,7 +35,8 @@ class Part(Decoding):
         if not os.path.isdir(path):
             raise Refusal("MLX-LM loads folders with config.json and safetensors")
         self.model = self.cache = self.rows = None
-        model, config = load_model(Path(path))
+        adapted = older_keys(Path(path))
+        model, config = load_model(Path(path), model_config=adapted)
         if dtype is not None:
             if dtype not in ("f32", "f16", "bf16"):
                 raise Refusal(f"weights in {dtype}")
@@ -57,7 +59,11 @@ class Part(Decoding):
             "vocabulary": logits.shape[-1],
             "dtype": str(logits.dtype).removeprefix("mlx.core."),
             "weight_bytes": sum(value.nbytes for _, value in tree_flatten(model.parameters())),
-            "settings": {"quantization": config.get("quantization"), "model_type": config.get("model_type")},
+            "settings": {
+                "quantization": config.get("quantization"),
+                "model_type": config.get("model_type"),
+                "configuration_given_beside": adapted,
+            },
         }
 
     def fresh(self):
@@ -108,6 +114,17 @@ class Part(Decoding):
         # Its pipeline has run one forward more than it gave tokens: that entry is no part of the answer.
         self.position = len(prompt) + outputs - 1
         return {"ids": ids, "stamps_s": stamps, "cache_length": self.position}
+
+
+def older_keys(path):
+    """MLX-LM reads `rope_theta` and `rope_scaling` for every family, the newer `rope_parameters` only for some, and takes its
+    default for the others without a word. They are given to it in the keys that it reads."""
+    config = json.loads((path / "config.json").read_text())
+    rope = config.get("rope_parameters")
+    if not rope or "rope_theta" in config:
+        return {}
+    scaling = None if rope.get("rope_type", "default") == "default" else rope
+    return {"rope_theta": rope["rope_theta"], "rope_scaling": scaling}
 
 
 class NoText:

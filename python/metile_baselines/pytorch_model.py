@@ -1,5 +1,6 @@
 """Transformers' models: eager with its dynamic cache; compiled with its static cache."""
 
+import inspect
 import os
 
 import torch
@@ -34,6 +35,9 @@ class Part(Decoding):
             **where, dtype=DTYPES[dtype] if dtype else "auto", attn_implementation="sdpa", local_files_only=True
         )
         self.model = model.to(DEVICE).eval()
+        # Renamed from one release to another.
+        takes = inspect.signature(model.forward).parameters
+        self.keyword = "cache" if "cache" in takes else "past_key_values"
         self.step = self.model
         self.cache = DynamicCache(config=model.config)
         notes = "eager, DynamicCache"
@@ -72,7 +76,8 @@ class Part(Decoding):
     def forward(self, ids, rows):
         step = self.step if len(ids) == 1 else self.model
         keep = 0 if rows == "all" else 1
-        output = step(torch.tensor([ids], device=DEVICE), cache=self.cache, use_cache=True, logits_to_keep=keep)
+        cache = {self.keyword: self.cache}
+        output = step(torch.tensor([ids], device=DEVICE), use_cache=True, logits_to_keep=keep, **cache)
         self.rows = output.logits
 
     def greedy(self):

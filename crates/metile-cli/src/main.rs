@@ -1,5 +1,6 @@
 //! `metile`: run language models, look at kernels and devices.
 
+mod baseline;
 mod bench_model;
 mod bench_peers;
 mod bench_suite;
@@ -42,6 +43,9 @@ enum Command {
     /// Make checkpoints.
     #[command(subcommand)]
     Checkpoint(checkpoint::Command),
+    /// The libraries that metile is measured beside.
+    #[command(subcommand)]
+    Baseline(baseline::Command),
     /// Look at the kernel library.
     #[command(subcommand)]
     Kernel(kernel::Command),
@@ -82,6 +86,7 @@ fn main() -> ExitCode {
         Command::Bench(Bench::Peers(arguments)) => bench_peers::run(&arguments),
         Command::Bench(Bench::Suite(arguments)) => bench_suite::run(&arguments),
         Command::Checkpoint(command) => checkpoint::run(&command),
+        Command::Baseline(command) => baseline::run(&command),
         Command::Kernel(command) => kernel::run(&command),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::KernelWorker => kernel_worker::run(),

@@ -52,7 +52,10 @@ const LOCK: &str = "lock";
 
 impl Exchange {
     /// Makes a folder. Tensors of more than `limit` bytes are refused in both directions.
-    pub fn create(limit: u64) -> io::Result<Exchange> {
+    ///
+    /// # Errors
+    /// With the path at fault.
+    pub fn create(limit: u64) -> Result<Exchange, (PathBuf, io::Error)> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let shared = Path::new(SHARED_MEMORY);
         let (root, shared_memory) = if shared.is_dir() {
@@ -66,15 +69,11 @@ impl Exchange {
             let folder = root.join(format!("{PREFIX}{}-{count}", std::process::id()));
             match DirBuilder::new().mode(0o700).create(&folder) {
                 Ok(()) => {
-                    // It gets its name once it is held: nobody finds it free.
-                    let unnamed = folder.join("new-lock");
-                    let lock = File::create_new(&unnamed)?;
-                    lock.lock()?;
-                    fs::rename(&unnamed, folder.join(LOCK))?;
+                    let lock = hold(&folder).map_err(|error| (folder.clone(), error))?;
                     return Ok(Exchange { folder, _lock: lock, shared_memory, limit, next: 0 });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err((folder, error)),
             }
         }
     }
@@ -160,6 +159,16 @@ impl Drop for Exchange {
         // The worker removes it too when its input ends; whoever is second finds nothing.
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// The lock of a new folder.
+fn hold(folder: &Path) -> io::Result<File> {
+    // It gets its name once it is held: nobody finds it free.
+    let unnamed = folder.join("new-lock");
+    let lock = File::create_new(&unnamed)?;
+    lock.lock()?;
+    fs::rename(&unnamed, folder.join(LOCK))?;
+    Ok(lock)
 }
 
 /// Removes folders whose makers were killed: their locks are free.

@@ -1,7 +1,7 @@
 //! Installing baselines: an environment of pinned packages each, in the user's cache folder.
 
 use super::error::BaselineError;
-use super::locate::{Baseline, Device, python_of};
+use super::locate::{Baseline, Device, candle_of, python_of};
 use super::tensor::sha256;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 pub(super) const RECORD: &str = "installed.json";
 
 /// Names the Python that makes environments; `python3` if it is not set.
-const PYTHON: &str = "METILE_PYTHON";
+const PYTHON: &str = "METILE_BASELINE_PYTHON";
 
 /// What an installation holds.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -25,6 +25,14 @@ pub struct InstallReport {
     #[serde(skip)]
     pub already: bool,
 }
+
+/// candle's worker: its sources travel in the program.
+const CANDLE: [(&str, &str); 4] = [
+    ("Cargo.toml", include_str!("../../../../baselines/candle/Cargo.toml")),
+    ("Cargo.lock", include_str!("../../../../baselines/candle/Cargo.lock")),
+    ("src/main.rs", include_str!("../../../../baselines/candle/src/main.rs")),
+    ("src/models.rs", include_str!("../../../../baselines/candle/src/models.rs")),
+];
 
 /// The pinned packages.
 pub(super) fn requirements(baseline: Baseline, device: Device) -> &'static str {
@@ -43,7 +51,16 @@ pub(super) fn requirements(baseline: Baseline, device: Device) -> &'static str {
         (Baseline::Triton, _) => file!("triton"),
         (Baseline::NumPy, _) => file!("numpy"),
         (Baseline::Mkl, _) => file!("mkl"),
+        // Its packages are pinned by its Cargo.lock.
         (Baseline::Candle, _) => "",
+    }
+}
+
+/// What an installation is made from.
+fn fingerprint(baseline: Baseline, device: Device) -> String {
+    match baseline {
+        Baseline::Candle => sha256(CANDLE.map(|(_, text)| text).concat().as_bytes()),
+        _ => sha256(requirements(baseline, device).as_bytes()),
     }
 }
 
@@ -67,12 +84,12 @@ pub fn install(
     let lock = File::create(&lock_path).map_err(file_error("opening", &lock_path))?;
     lock.lock().map_err(file_error("locking", &lock_path))?;
 
-    let wanted = sha256(requirements(baseline, device).as_bytes());
+    let wanted = fingerprint(baseline, device);
     let record = folder.join(RECORD);
     if let Some(found) = fs::read(&record).ok().and_then(|text| {
         let found: InstallReport = serde_json::from_slice(&text).ok()?;
         (found.requirements_sha256 == wanted).then_some(found)
-    }) && starts(&python_of(&folder))
+    }) && starts(baseline, &folder)
     {
         return Ok(InstallReport { already: true, ..found });
     }
@@ -80,7 +97,10 @@ pub fn install(
         progress("removing what an earlier installation left");
         fs::remove_dir_all(&folder).map_err(file_error("removing", &folder))?;
     }
-    let packages = environment(baseline, device, &folder, &mut progress)?;
+    let packages = match baseline {
+        Baseline::Candle => program(&folder, &mut progress)?,
+        _ => environment(baseline, device, &folder, &mut progress)?,
+    };
     let report = InstallReport { requirements_sha256: wanted, packages, already: false };
     let text = serde_json::to_string_pretty(&report).map_err(|error| BaselineError::Install {
         baseline: baseline.name(),
@@ -98,9 +118,50 @@ fn file_error<'p>(
     move |source| BaselineError::File { doing, path: path.to_path_buf(), source }
 }
 
-fn starts(python: &Path) -> bool {
-    let run = Command::new(python).args(["-I", "-c", ""]).stdin(Stdio::null()).status();
+/// Whether what was installed still starts: an environment does not when its Python has gone.
+fn starts(baseline: Baseline, folder: &Path) -> bool {
+    if baseline == Baseline::Candle {
+        return candle_of(folder).is_file();
+    }
+    let mut python = Command::new(python_of(folder));
+    let run = python.args(["-I", "-c", ""]).stdin(Stdio::null()).stderr(Stdio::null()).status();
     run.is_ok_and(|status| status.success())
+}
+
+/// Builds candle's worker.
+fn program(folder: &Path, progress: &mut impl FnMut(&str)) -> Result<Vec<String>, BaselineError> {
+    let sources = folder.join("source");
+    for (name, text) in CANDLE {
+        let path = sources.join(name);
+        let parent = path.parent().unwrap_or(&sources);
+        fs::create_dir_all(parent).map_err(file_error("making", parent))?;
+        fs::write(&path, text).map_err(file_error("writing", &path))?;
+    }
+    progress("building candle's worker; this takes minutes");
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo
+        .args(["install", "--locked", "--force", "--path"])
+        .arg(&sources)
+        .arg("--root")
+        .arg(folder);
+    // As fast as this machine allows: it is built here, for here.
+    cargo.env("RUSTFLAGS", "-C target-cpu=native").env_remove("CARGO_TARGET_DIR");
+    step(Baseline::Candle, "cargo install", &mut cargo)?;
+    let target = sources.join("target");
+    if target.exists() {
+        fs::remove_dir_all(&target).map_err(file_error("removing", &target))?;
+    }
+    let lines: Vec<&str> = CANDLE[1].1.lines().collect();
+    let field = |line: &str, key: &str| {
+        line.strip_prefix(key).map(|value| value.trim_matches('"').to_owned())
+    };
+    Ok(lines
+        .windows(2)
+        .filter_map(|pair| {
+            let name = field(pair[0], "name = ").filter(|name| name.starts_with("candle-"))?;
+            Some(format!("{name}=={}", field(pair[1], "version = ")?))
+        })
+        .collect())
 }
 
 /// Makes a virtual environment and fills it.

@@ -2,7 +2,7 @@
 
 use super::error::BaselineError;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A library that metile is measured beside.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -186,7 +186,7 @@ impl Baseline {
             )));
         }
         let found = match self {
-            Baseline::Candle => Found::Program(folder.join("bin").join("metile-candle")),
+            Baseline::Candle => Found::Program(candle_of(&folder)),
             _ => Found::Python { python: python_of(&folder), variable: None },
         };
         Ok(Installed { baseline: self, device, found })
@@ -198,8 +198,13 @@ impl Baseline {
     }
 }
 
+/// candle's worker in its installation.
+pub(super) fn candle_of(folder: &Path) -> PathBuf {
+    folder.join("bin").join("metile-candle")
+}
+
 /// The interpreter of an environment.
-pub(super) fn python_of(environment: &std::path::Path) -> PathBuf {
+pub(super) fn python_of(environment: &Path) -> PathBuf {
     environment.join("bin").join("python")
 }
 

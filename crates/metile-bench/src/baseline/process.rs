@@ -82,12 +82,9 @@ impl Worker {
         mut command: Command,
         limits: Limits,
     ) -> Result<Worker, BaselineError> {
-        let exchange =
-            Exchange::create(limits.tensor_bytes).map_err(|source| BaselineError::File {
-                doing: "making an exchange folder under",
-                path: "/dev/shm".into(),
-                source,
-            })?;
+        let exchange = Exchange::create(limits.tensor_bytes).map_err(|(path, source)| {
+            BaselineError::File { doing: "making the exchange folder", path, source }
+        })?;
         let mut child = command
             .env("METILE_EXCHANGE", exchange.folder())
             .env("METILE_LONGEST_LINE", LONGEST_LINE.to_string())

@@ -14,18 +14,27 @@ macro_rules! python {
     };
 }
 
-const SOURCES: [(&str, &str); 11] = python![
+const SOURCES: [(&str, &str); 20] = python![
     "worker.py",
     "metile_baselines/__init__.py",
-    "metile_baselines/protocol.py",
-    "metile_baselines/exchange.py",
-    "metile_baselines/environment.py",
     "metile_baselines/decoding.py",
-    "metile_baselines/streams.py",
+    "metile_baselines/environment.py",
+    "metile_baselines/exchange.py",
+    "metile_baselines/kernels.py",
+    "metile_baselines/llama_cpp_model.py",
+    "metile_baselines/mkl_kernels.py",
     "metile_baselines/mlx_arrays.py",
+    "metile_baselines/mlx_kernels.py",
     "metile_baselines/mlx_model.py",
+    "metile_baselines/numpy_arrays.py",
+    "metile_baselines/numpy_kernels.py",
+    "metile_baselines/onnxruntime_kernels.py",
+    "metile_baselines/protocol.py",
     "metile_baselines/pytorch_arrays.py",
+    "metile_baselines/pytorch_kernels.py",
     "metile_baselines/pytorch_model.py",
+    "metile_baselines/streams.py",
+    "metile_baselines/triton_kernels.py",
 ];
 
 /// SHA-256 over names and texts of all sources: what a report says of its workers.
