@@ -7,6 +7,7 @@ pub mod estimate;
 pub mod fingerprint;
 pub mod gate;
 pub mod kernel_studies;
+pub mod model_studies;
 pub mod order;
 pub mod random;
 pub mod schema;

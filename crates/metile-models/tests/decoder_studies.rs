@@ -35,10 +35,15 @@ fn state(model: &Model) -> Vec<f32> {
 fn the_state_of_a_prompt_is_one_whatever_the_chunks() {
     for tiny in Tiny::all() {
         for device in devices() {
+            // One model and one chunk are enough for the interpreter, which takes its time.
+            let slow = device.name() == Device::interpreter().name();
+            if slow && tiny.name != "tiny-llama" {
+                continue;
+            }
             let mut model = model(&tiny, &device, 43);
             model.prefill(&tiny.ids).unwrap();
             let (whole, logits) = (state(&model), model.logits().unwrap());
-            for chunk in [16, 32, 1] {
+            for &chunk in if slow { &[16][..] } else { &[16, 32, 1] } {
                 model.set_chunk(chunk).unwrap();
                 assert_eq!(model.options().chunk, chunk);
                 // The tokens are still there.
@@ -122,7 +127,7 @@ fn another_chunk_leaves_weights_and_cache_where_they_are() {
 #[test]
 fn two_requests_over_the_same_weights_do_not_see_each_other() {
     let tiny = Tiny::load("tiny-qwen3");
-    for device in devices() {
+    for device in [Device::cpu()] {
         let mut first = model(&tiny, &device, 16);
         let prompts = [&tiny.ids[..20], &tiny.ids[9..40]];
         let alone = prompts.map(|prompt| greedy(&mut first, prompt));
@@ -159,7 +164,8 @@ fn packed_model(tiny: &Tiny, device: &Device, weights: WeightType) -> Model {
 #[test]
 fn packed_weights_give_the_same_logits_in_half_the_bytes() {
     for tiny in Tiny::all() {
-        for device in devices() {
+        let most = if tiny.name == "tiny-llama" { 2 } else { 1 };
+        for device in devices().into_iter().take(most) {
             let mut plain = packed_model(&tiny, &device, WeightType::F32);
             let mut packed = packed_model(&tiny, &device, WeightType::F32);
             let Packing::Packed { original, packed: bytes } = packed.pack_decode_weights().unwrap()

@@ -173,6 +173,11 @@ impl CommandList {
         Ok((time, graph.times()?))
     }
 
+    /// The kernel of each launch, with its generic arguments.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        self.dispatches.iter().map(Dispatch::label)
+    }
+
     /// The program of each launch in its text form, and what the device makes of it, as text.
     pub fn programs(&self) -> Vec<(String, String)> {
         self.dispatches.iter().map(Dispatch::program).collect()

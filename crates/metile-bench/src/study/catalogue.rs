@@ -58,5 +58,7 @@ impl Entry {
 
 /// All studies.
 pub fn catalogue() -> Vec<Entry> {
-    crate::kernel_studies::entries()
+    let mut all = crate::kernel_studies::entries();
+    all.extend(crate::model_studies::entries());
+    all
 }

@@ -4,8 +4,8 @@
 use super::buffers::{Buffers, Cache, write_bytes};
 use super::error::Error;
 use super::{Activations, Logits, Model, Options, record};
-use metile::Tensor;
-use std::collections::HashMap;
+use metile::{CommandList, KernelCall, Tensor};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -22,6 +22,18 @@ pub struct KeyValues {
     /// Values.
     pub values: Vec<f32>,
 }
+
+/// Causal attention of rows over a cache, as a call: queries `[rows, heads, head_dim]`; keys and values `[kv_heads,
+/// capacity, head_dim]`; where the result goes, `[rows, heads · head_dim]`; the state `[2]`, which holds the
+/// position of the first row and how many rows count; and what scores are multiplied by.
+pub type Attention = for<'c> fn(
+    &'c Tensor<f32, 3>,
+    &'c Tensor<f32, 3>,
+    &'c Tensor<f32, 3>,
+    &'c mut Tensor<f32, 2>,
+    &'c Tensor<i64, 1>,
+    f32,
+) -> KernelCall<'c>;
 
 /// Bytes of a model's parts on its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,12 +107,23 @@ impl Model {
     }
 
     /// Activations for `options`, and the list that picks an id from them.
-    fn scratch(&self, options: Options) -> Result<(Buffers, metile::CommandList), Error> {
+    fn scratch(&self, options: Options) -> Result<(Buffers, CommandList), Error> {
         let q8 = options.activations == Activations::Q8;
         let mut buffers =
             Buffers::new(&self.device, &self.config, options.chunk, options.context, q8)?;
         let choose = record::choice(&self.device, &mut buffers)?;
         Ok((buffers, choose))
+    }
+
+    /// Computes attention with another kernel than the library's, in prompts and in single steps; `None` takes
+    /// the library's again. For validating kernels. The tokens in the cache are kept.
+    ///
+    /// # Errors
+    /// If the kernel is refused.
+    pub fn set_attention(&mut self, attention: Option<Attention>) -> Result<(), Error> {
+        self.attention = attention;
+        self.lists.clear();
+        self.ready(1, Logits::Last)
     }
 
     /// A second request beside this one: weights and packed copies are shared, cache, activations and
@@ -116,6 +139,7 @@ impl Model {
             options: self.options,
             weights: Arc::clone(&self.weights),
             packed: self.packed.clone(),
+            attention: self.attention,
             cache: Cache::new(&self.device, &self.config, self.options.context)?,
             lists: HashMap::new(),
             every_row: None,
@@ -155,6 +179,14 @@ impl Model {
             cache,
             scratch: self.buffers.bytes(),
         }
+    }
+
+    /// By kernel and generic arguments, for every kernel recorded so far: its program as Tile IR, and what the
+    /// device makes of it, both as text.
+    pub fn programs(&self) -> BTreeMap<String, (String, String)> {
+        let lists = self.lists.values().chain([&self.choose]);
+        let each = lists.flat_map(|list| list.labels().map(str::to_owned).zip(list.programs()));
+        each.collect()
     }
 
     /// Whether another model has the same weights in memory, as of [`fork_request`](Self::fork_request).

@@ -19,7 +19,7 @@ mod packing;
 mod record;
 
 pub use error::Error;
-pub use inspect::{KeyValues, StorageBytes};
+pub use inspect::{Attention, KeyValues, StorageBytes};
 pub use load::WeightType;
 pub use packing::Packing;
 
@@ -107,6 +107,7 @@ pub struct Model {
     options: Options,
     weights: Arc<Weights>,
     packed: Option<Arc<PackedWeights>>,
+    attention: Option<Attention>,
     cache: Cache,
     buffers: Buffers,
     lists: HashMap<(Logits, usize), CommandList>,
@@ -152,6 +153,7 @@ impl Model {
             options,
             weights: Arc::new(weights),
             packed: None,
+            attention: None,
             buffers,
             choose,
         };
@@ -233,6 +235,7 @@ impl Model {
             config: &self.config,
             weights: &self.weights,
             packed: self.packed.as_deref(),
+            attention: self.attention,
             cache: &self.cache,
             buffers: &self.buffers,
             rows: key.1,

@@ -3,6 +3,7 @@
 use super::Logits;
 use super::buffers::{Buffers, Cache, Operand};
 use super::error::Error;
+use super::inspect::Attention;
 use super::load::{Layer, Projections, Weights};
 use super::packing::PackedWeights;
 use crate::config::{ModelConfig, RopeStyle};
@@ -24,6 +25,8 @@ pub struct Chunk<'m> {
     pub buffers: &'m Buffers,
     /// Rows of the list; 1 is a decode step.
     pub rows: usize,
+    /// What computes attention instead of the library's kernels.
+    pub attention: Option<Attention>,
     /// Where the logits of all rows go, `[rows, vocabulary]`.
     pub every_row: Option<Tensor<f32, 2>>,
 }
@@ -191,7 +194,9 @@ impl<'m> Chunk<'m> {
         let scale = 1.0 / (self.config.head_dim as f32).sqrt();
         let (keys, values) = (&self.cache.keys[n], &self.cache.values[n]);
         let out = &mut rows.attended.dense;
-        if self.rows == 1 {
+        if let Some(attention) = self.attention {
+            list.record(attention(&queries, keys, values, out, &b.state, scale))?;
+        } else if self.rows == 1 {
             let mut parts = kernels::DecodeBuffers {
                 peak: b.attention.peak.share(),
                 total: b.attention.total.share(),
