@@ -17,6 +17,7 @@ mod model;
 mod options;
 mod provenance;
 mod report;
+mod reports;
 mod smollm2;
 mod study;
 
@@ -54,6 +55,9 @@ enum Command {
     /// Kernels for a study in another process, which starts this command itself.
     #[command(hide = true)]
     KernelWorker,
+    /// Check, show and draw reports.
+    #[command(subcommand)]
+    Report(reports::Command),
     /// Look at the devices.
     #[command(subcommand)]
     Device(device::Command),
@@ -90,6 +94,10 @@ fn main() -> ExitCode {
         Command::Kernel(command) => kernel::run(&command),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::KernelWorker => kernel_worker::run(),
+        Command::Report(command) => match reports::run(&command) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Device(command) => device::run(&command),
     })
 }
