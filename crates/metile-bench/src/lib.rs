@@ -4,6 +4,7 @@
 pub mod baseline;
 pub mod charts;
 pub mod check;
+pub mod diagram;
 pub mod environment;
 pub mod estimate;
 pub mod fingerprint;
@@ -14,5 +15,6 @@ pub mod order;
 pub mod published;
 pub mod random;
 pub mod schema;
+pub mod site;
 pub mod study;
 pub mod tables;

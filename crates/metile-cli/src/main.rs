@@ -9,6 +9,7 @@ mod checkpoint;
 mod device;
 mod disassembly;
 mod doctor;
+mod diagram;
 mod generate;
 mod interrupt;
 mod kernel;
@@ -58,6 +59,8 @@ enum Command {
     /// Check, show and draw reports.
     #[command(subcommand)]
     Report(reports::Command),
+    /// Draw what the compiler makes of a kernel.
+    Diagram(diagram::Arguments),
     /// Look at the devices.
     #[command(subcommand)]
     Device(device::Command),
@@ -94,6 +97,7 @@ fn main() -> ExitCode {
         Command::Kernel(command) => kernel::run(&command),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::KernelWorker => kernel_worker::run(),
+        Command::Diagram(arguments) => diagram::run(&arguments),
         Command::Report(command) => match reports::run(&command) {
             Ok(code) => return code,
             Err(error) => Err(error),

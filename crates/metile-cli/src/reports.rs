@@ -21,6 +21,8 @@ pub enum Command {
     Show(Files),
     /// Draw a chart of one report or several
     Render(Render),
+    /// Write a static page of reports, with filters and charts
+    Site(Site),
 }
 
 /// Reports.
@@ -51,6 +53,17 @@ pub struct Render {
     theme: ThemeName,
 }
 
+/// A page.
+#[derive(Debug, Args)]
+pub struct Site {
+    /// The folder to write: not there yet, or empty
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Reports; all .json files of reports/ if none is named
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
 /// Colours by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ThemeName {
@@ -65,6 +78,7 @@ pub fn run(command: &Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Check(arguments) => check(&arguments.files),
         Command::Show(arguments) => show(&arguments.files),
+        Command::Site(arguments) => site(arguments).map(|()| ExitCode::SUCCESS),
         Command::Render(arguments) => render(arguments).map(|()| ExitCode::SUCCESS),
     }
 }
@@ -170,8 +184,27 @@ fn render(arguments: &Render) -> anyhow::Result<()> {
     write_new(&arguments.out, &content)
 }
 
+fn site(arguments: &Site) -> anyhow::Result<()> {
+    let mut files = arguments.files.clone();
+    if files.is_empty() {
+        let listed = std::fs::read_dir("reports").context("reports/ (or name the reports)")?;
+        files = listed.filter_map(|entry| Some(entry.ok()?.path())).collect();
+        files.retain(|path| path.extension().is_some_and(|e| e == "json"));
+        files.sort();
+    }
+    let site = metile_bench::site::build(&files, &arguments.folder)?;
+    crate::report::note(format_args!(
+        "{}: {} reports shown, {} refused, {} charts",
+        arguments.folder.join("index.html").display(),
+        site.shown,
+        site.refused,
+        site.charts
+    ));
+    Ok(())
+}
+
 /// Writes a file that is not there yet.
-fn write_new(path: &Path, content: &[u8]) -> anyhow::Result<()> {
+pub fn write_new(path: &Path, content: &[u8]) -> anyhow::Result<()> {
     let mut file =
         OpenOptions::new().write(true).create_new(true).open(path).with_context(|| {
             format!("{} is not written; what exists is never overwritten", path.display())

@@ -101,3 +101,48 @@ fn render_writes_both_kinds_and_never_over_a_file() {
     assert!(stderr(&jpeg).contains(".svg or .png"));
     assert!(!other.exists());
 }
+
+#[test]
+fn site_writes_a_page_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("site");
+    let report = published("m5-mlx-lm-models.json");
+    let output = metile(&[&"site", &out, &report]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("1 reports shown, 0 refused, 3 charts"));
+    assert!(out.join("index.html").is_file());
+    assert_eq!(metile(&[&"site", &out, &report]).status.code(), Some(1));
+}
+
+#[test]
+fn diagrams_are_of_the_compiler_s_own_structures() {
+    let folder = tempfile::tempdir().unwrap();
+    let draw = |what: &str, kernel: &str| {
+        let out = folder.path().join(format!("{what}-{kernel}.svg"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_metile"));
+        let output = command.args(["diagram", what, kernel, "--out"]).arg(&out).output().unwrap();
+        (output.status.code(), stderr(&output), std::fs::read_to_string(&out).unwrap_or_default())
+    };
+    let shown = Command::new(env!("CARGO_BIN_EXE_metile"))
+        .args(["kernel", "show", "gemm", "--as", "schedule"])
+        .output()
+        .unwrap();
+    let (_, errors, pipeline) = draw("pipeline", "gemm");
+    // Every stage of the schedule is a box, with the same counts.
+    let stages: Vec<String> = stdout(&shown)
+        .lines()
+        .filter(|line| line.ends_with("operations"))
+        .map(|line| line.split_whitespace().nth(1).unwrap().to_owned())
+        .collect();
+    assert!(!stages.is_empty());
+    assert_eq!(pipeline.matches(">round ").count(), stages.len(), "{errors}");
+    for pass in stages {
+        assert!(pipeline.contains(&format!(": {pass}<")), "{pass}");
+    }
+    let (_, errors, memory) = draw("memory", "gemm");
+    assert!(memory.contains("accumulator") && memory.contains("bytes of scratch"), "{errors}");
+    let (code, errors, none) = draw("memory", "softmax");
+    assert!(code == Some(1) && none.is_empty() && errors.contains("no matrix product"), "{errors}");
+    let (_, errors, threads) = draw("threads", "softmax");
+    assert!(threads.contains("thread 0") && threads.contains("pass over"), "{errors}");
+}
