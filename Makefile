@@ -52,12 +52,13 @@ check-metal: ## the code for Apple GPUs, type-checked on any machine; nothing is
 	scripts/check-metal
 
 fuzz: ## every fuzz target for SECONDS each; needs nightly and cargo-fuzz
-	mkdir -p fuzz/corpus/tile_ir_text fuzz/corpus/kernel_macro fuzz/corpus/gguf fuzz/corpus/gguf_tokenizer fuzz/corpus/safetensors
+	mkdir -p fuzz/corpus/tile_ir_text fuzz/corpus/kernel_macro fuzz/corpus/gguf fuzz/corpus/gguf_tokenizer fuzz/corpus/safetensors fuzz/corpus/report
 	cargo +nightly fuzz run tile_ir_text fuzz/corpus/tile_ir_text fuzz/seeds/tile_ir_text -- -max_total_time=$(SECONDS) -dict=fuzz/tile_ir.dict
 	cargo +nightly fuzz run kernel_macro fuzz/corpus/kernel_macro fuzz/seeds/kernel_macro -- -max_total_time=$(SECONDS)
 	cargo +nightly fuzz run gguf fuzz/corpus/gguf fuzz/seeds/gguf -- -max_total_time=$(SECONDS) -dict=fuzz/gguf.dict -malloc_limit_mb=64
 	cargo +nightly fuzz run gguf_tokenizer fuzz/corpus/gguf_tokenizer fuzz/seeds/gguf -- -max_total_time=$(SECONDS) -dict=fuzz/gguf.dict -malloc_limit_mb=64
 	cargo +nightly fuzz run safetensors fuzz/corpus/safetensors fuzz/seeds/safetensors -- -max_total_time=$(SECONDS) -dict=fuzz/safetensors.dict -malloc_limit_mb=64
+	cargo +nightly fuzz run report fuzz/corpus/report crates/metile-bench/tests/data/published -- -max_total_time=$(SECONDS) -malloc_limit_mb=256
 
 book: ## the book as HTML under docs/book; needs mdbook
 	mdbook build docs

@@ -27,6 +27,16 @@ pub enum Command {
 /// A kernel, and the form to show it in.
 #[derive(Debug, Args)]
 pub struct Show {
+    #[command(flatten)]
+    chosen: Chosen,
+    /// The form to show
+    #[arg(long = "as", value_enum, default_value_t = Form::TileIr)]
+    form: Form,
+}
+
+/// A kernel with its parameters.
+#[derive(Debug, Args)]
+pub struct Chosen {
     /// Its name, as in `metile kernel list`
     name: String,
     /// The dtype or format of what it reads
@@ -95,19 +105,27 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-fn text(show: &Show) -> anyhow::Result<String> {
-    let entry = registry::find(&show.name).with_context(|| {
-        format!("there is no kernel `{}`; `metile kernel list` has them all", show.name)
-    })?;
-    let mut settings = Vec::new();
-    for setting in &show.settings {
-        match setting.split_once('=') {
-            Some((name, value)) => settings.push((name.trim(), value.trim())),
-            None => bail!("--set takes NAME=VALUE, as in BLOCK=1024, not `{setting}`"),
+impl Chosen {
+    /// The kernel, and what becomes of it by the passes.
+    pub fn compile(&self) -> anyhow::Result<(Definition, Optimized)> {
+        let entry = registry::find(&self.name).with_context(|| {
+            format!("there is no kernel `{}`; `metile kernel list` has them all", self.name)
+        })?;
+        let mut settings = Vec::new();
+        for setting in &self.settings {
+            match setting.split_once('=') {
+                Some((name, value)) => settings.push((name.trim(), value.trim())),
+                None => bail!("--set takes NAME=VALUE, as in BLOCK=1024, not `{setting}`"),
+            }
         }
+        let definition = entry.definition(self.dtype.as_deref(), &settings)?;
+        let optimized = optimized(&definition)?;
+        Ok((definition, optimized))
     }
-    let definition = entry.definition(show.dtype.as_deref(), &settings)?;
-    let optimized = optimized(&definition)?;
+}
+
+fn text(show: &Show) -> anyhow::Result<String> {
+    let (definition, optimized) = show.chosen.compile()?;
     Ok(match show.form {
         Form::TileIr => optimized.kernel.kernel().to_string(),
         Form::Cpu => cpu::lower(&optimized.kernel).to_string(),

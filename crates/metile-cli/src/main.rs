@@ -9,6 +9,7 @@ mod checkpoint;
 mod device;
 mod disassembly;
 mod doctor;
+mod diagram;
 mod generate;
 mod interrupt;
 mod kernel;
@@ -17,6 +18,7 @@ mod model;
 mod options;
 mod provenance;
 mod report;
+mod reports;
 mod smollm2;
 mod study;
 
@@ -54,6 +56,11 @@ enum Command {
     /// Kernels for a study in another process, which starts this command itself.
     #[command(hide = true)]
     KernelWorker,
+    /// Check, show and draw reports.
+    #[command(subcommand)]
+    Report(reports::Command),
+    /// Draw what the compiler makes of a kernel.
+    Diagram(diagram::Arguments),
     /// Look at the devices.
     #[command(subcommand)]
     Device(device::Command),
@@ -90,6 +97,11 @@ fn main() -> ExitCode {
         Command::Kernel(command) => kernel::run(&command),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::KernelWorker => kernel_worker::run(),
+        Command::Diagram(arguments) => diagram::run(&arguments),
+        Command::Report(command) => match reports::run(&command) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Device(command) => device::run(&command),
     })
 }

@@ -85,6 +85,7 @@ fn case(trials: &[(u64, &str, f64)]) -> Case {
         absent: Vec::new(),
         gates: Vec::new(),
         warmups: 1,
+        warmup_runs: Vec::new(),
         trials: trials.iter().map(trial).collect(),
         medians: Vec::new(),
         summaries: Vec::new(),

@@ -18,7 +18,7 @@ pub use figure::Figure;
 pub use gates::{Gate, GateClass, Mismatch, Tolerance};
 pub use phases::{
     Absent, Case, Estimator, Interval, IntervalMethod, Median, Overall, Phase, Selection,
-    SelectionRule, Summary, Trial, Work,
+    SelectionRule, Summary, Trial, WarmUp, Work,
 };
 pub use subject::{
     Checkpoint, Document, FileHash, Geometry, Scope, Sequence, Subject, Unpaired, WeightStorage,

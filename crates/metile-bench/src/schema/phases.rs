@@ -31,6 +31,23 @@ pub struct Trial {
     pub output_sequence: Option<String>,
 }
 
+/// One untimed run of one arm, verified as trials are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WarmUp {
+    /// Which round of warm-ups it belongs to, from 0.
+    pub round: u64,
+    /// The arm.
+    pub arm: String,
+    /// SHA-256 of the inputs.
+    pub inputs_sha256: String,
+    /// Outputs verified after, by kind.
+    pub verified: BTreeMap<String, u64>,
+    /// The sequence that was written, by name, in studies of models.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_sequence: Option<String>,
+}
+
 /// The bytes and operations of one launch or generation, from which limits follow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -154,6 +171,8 @@ pub struct Case {
     pub gates: Vec<Gate>,
     /// Untimed runs of each arm before the first trial.
     pub warmups: u64,
+    /// Those runs, in the order in which they ran. None in a failed report.
+    pub warmup_runs: Vec<WarmUp>,
     /// Trials, in the order in which they ran. None in a failed report.
     pub trials: Vec<Trial>,
     /// Each arm's medians.

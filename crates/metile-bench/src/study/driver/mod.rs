@@ -153,6 +153,7 @@ impl Driver<'_> {
             for case in &mut phase.cases {
                 discarded += case.trials.len() as u64;
                 case.trials.clear();
+                case.warmup_runs.clear();
                 case.medians.clear();
                 case.summaries.clear();
             }

@@ -5,7 +5,7 @@ use crate::environment;
 use crate::estimate;
 use crate::order;
 use crate::random::Random;
-use crate::schema::{Case, GateClass, Phase, Trial};
+use crate::schema::{Case, GateClass, Phase, Trial, WarmUp};
 use crate::study::refusal::{Refusal, rules};
 use crate::study::{CasePlan, PhasePlan, Ready, Study, Timed, Turn, Verified};
 
@@ -113,7 +113,15 @@ impl Driver<'_> {
                         let message = format!("pair {pair}: the arms had different inputs");
                         return Err(Refusal::rule(rules::INPUTS, arm, message));
                     }
-                    if !warmup {
+                    if warmup {
+                        self.current().cases[n].warmup_runs.push(WarmUp {
+                            round: pair,
+                            arm: arm.to_owned(),
+                            inputs_sha256: ready.inputs_sha256,
+                            verified: verified.counts,
+                            output_sequence: verified.output_sequence,
+                        });
+                    } else {
                         let trial = self.trial(case, &turn, ready, timed, verified, &metric)?;
                         self.current().cases[n].trials.push(trial);
                     }
@@ -226,6 +234,7 @@ fn begun(case: &CasePlan, warmups: u64) -> Case {
         absent: case.absent.clone(),
         gates: Vec::new(),
         warmups,
+        warmup_runs: Vec::new(),
         trials: Vec::new(),
         medians: Vec::new(),
         summaries: Vec::new(),
