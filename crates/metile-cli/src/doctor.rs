@@ -9,8 +9,11 @@ use metile_ir::interp::{Argument, Buffer};
 use metile_ir::tile::Verified;
 use metile_kernels::suite::{Case, Outcome, cases};
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// Checks a device: every kernel of the library on small and awkward shapes against references in f64 and, where it computes
 /// exactly, against the interpreter's bits; and random programs against the interpreter's bits.
@@ -66,8 +69,6 @@ struct Report {
 pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let device = arguments.device.open()?;
     let model = device.hardware();
-    let mut checks = Vec::new();
-    let mut out = io::stdout().lock();
     let all = cases();
     let known: Vec<&str> = all.iter().map(|c| c.family).collect();
     if let Some(unknown) = arguments.families.iter().find(|f| !known.contains(&f.as_str())) {
@@ -76,23 +77,11 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let wanted = |family: &str| {
         arguments.families.is_empty() || arguments.families.iter().any(|f| f == family)
     };
-    let interpreter = Device::interpreter();
-    for case in all.iter().filter(|case| wanted(case.family)) {
-        let (status, why) = guarded(|| library(case, &device, &interpreter));
-        add(&mut checks, arguments.json, &mut out, case.family, case.name.clone(), status, why)?;
-    }
-    for seed in arguments.seed..arguments.seed.saturating_add(arguments.random) {
-        let (status, why) = guarded(|| random(seed, &device));
-        add(
-            &mut checks,
-            arguments.json,
-            &mut out,
-            "random programs",
-            seed.to_string(),
-            status,
-            why,
-        )?;
-    }
+    let mut jobs: Vec<Job<'_>> =
+        all.iter().filter(|case| wanted(case.family)).map(Job::Library).collect();
+    let seeds = arguments.seed..arguments.seed.saturating_add(arguments.random);
+    jobs.extend(seeds.map(Job::Random));
+    let checks = check_all(&jobs, &device, arguments.json);
     let count = |status| checks.iter().filter(|check| check.status == status).count();
     let [passed, failed, skipped] = [Status::Passed, Status::Failed, Status::Skipped].map(count);
     let report = Report {
@@ -104,6 +93,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         skipped,
         cases: checks,
     };
+    let mut out = io::stdout().lock();
     if arguments.json {
         writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?;
     } else {
@@ -120,21 +110,47 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn add(
-    checks: &mut Vec<Check>,
-    json: bool,
-    out: &mut impl Write,
-    family: &str,
-    name: String,
-    status: Status,
-    why: Option<String>,
-) -> io::Result<()> {
-    // What went wrong is shown as it happens; JSON comes as a whole.
-    if let (false, Status::Failed, Some(why)) = (json, status, &why) {
-        writeln!(out, "failed: {family} {name}: {why}")?;
-    }
-    checks.push(Check { family: family.to_owned(), name, status, why });
-    Ok(())
+/// One check.
+enum Job<'c> {
+    Library(&'c Case),
+    /// The seed of a random program.
+    Random(u64),
+}
+
+/// Does all checks. On a GPU several at once: most of their time goes into compiling.
+fn check_all(jobs: &[Job<'_>], device: &Device, json: bool) -> Vec<Check> {
+    let threads = match device.gpu() {
+        Some(_) => std::thread::available_parallelism().map_or(1, usize::from),
+        None => 1,
+    };
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let work = || {
+        let interpreter = Device::interpreter();
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(n) else { break };
+            let (family, name) = match job {
+                Job::Library(case) => (case.family, case.name.clone()),
+                Job::Random(seed) => ("random programs", seed.to_string()),
+            };
+            let (status, why) = guarded(|| match job {
+                Job::Library(case) => library(case, device, &interpreter),
+                Job::Random(seed) => random(*seed, device),
+            });
+            // What went wrong is told as it happens; JSON comes as a whole.
+            if let (false, Status::Failed, Some(why)) = (json, status, &why) {
+                crate::report::note(format_args!("failed: {family} {name}: {why}"));
+            }
+            let check = Check { family: family.to_owned(), name, status, why };
+            done.lock().unwrap_or_else(PoisonError::into_inner).insert(n, check);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(work);
+        }
+    });
+    done.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
 }
 
 /// A check that panics has failed; the others go on.

@@ -171,7 +171,7 @@ impl Bound {
             code.local_bytes,
             code.time.as_secs_f64() * 1e3,
             if program.persistent { "; all blocks run at once" } else { "" },
-            code.source.text
+            code.source.kernel()
         )
     }
 

@@ -31,6 +31,15 @@ pub struct Source {
     pub entry: String,
     /// The text.
     pub text: String,
+    /// Where the kernel begins in it, after the prelude.
+    pub(crate) kernel: usize,
+}
+
+impl Source {
+    /// The kernel without the prelude before it.
+    pub fn kernel(&self) -> &str {
+        &self.text[self.kernel..]
+    }
 }
 
 /// Why a program has no CUDA source.

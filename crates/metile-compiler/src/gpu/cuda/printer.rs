@@ -64,6 +64,7 @@ impl<'p> Printer<'p> {
             self.text.push_str(&part);
             self.text.push('\n');
         }
+        let kernel = self.text.len();
         self.line(format_args!("struct Words {{"));
         self.line(format_args!("    u64 w[{}];", program.words.len().max(1)));
         self.line("};\n");
@@ -81,7 +82,7 @@ impl<'p> Printer<'p> {
         self.statements(&program.body.statements)?;
         self.depth -= 1;
         self.line("}");
-        Ok(Source { entry, text: self.text })
+        Ok(Source { entry, text: self.text, kernel })
     }
 
     /// The statements of a block; terminators are their owner's.
