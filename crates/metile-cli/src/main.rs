@@ -11,6 +11,7 @@ mod doctor;
 mod generate;
 mod interrupt;
 mod kernel;
+mod kernel_diff;
 mod kernel_worker;
 mod model;
 mod options;
