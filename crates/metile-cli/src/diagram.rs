@@ -15,7 +15,7 @@ pub struct Arguments {
     #[arg(value_enum)]
     what: What,
     #[command(flatten)]
-    chosen: kernel::Chosen,
+    chosen: kernel::Named,
     /// Where to write it: a name that ends in .svg, and is not there yet
     #[arg(long, value_name = "X.svg")]
     out: PathBuf,

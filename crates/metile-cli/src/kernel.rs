@@ -1,6 +1,7 @@
 //! `metile kernel`.
 
 use crate::disassembly;
+use crate::kernel_diff::Diff;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use metile::CompileError;
@@ -22,21 +23,13 @@ pub enum Command {
     List,
     /// What becomes of a kernel
     Show(Show),
+    /// The first operation whose tile on a device differs from the interpreter's, on random arguments
+    Diff(Diff),
 }
 
-/// A kernel, and the form to show it in.
+/// A kernel of the library.
 #[derive(Debug, Args)]
-pub struct Show {
-    #[command(flatten)]
-    chosen: Chosen,
-    /// The form to show
-    #[arg(long = "as", value_enum, default_value_t = Form::TileIr)]
-    form: Form,
-}
-
-/// A kernel with its parameters.
-#[derive(Debug, Args)]
-pub struct Chosen {
+pub struct Named {
     /// Its name, as in `metile kernel list`
     name: String,
     /// The dtype or format of what it reads
@@ -45,6 +38,37 @@ pub struct Chosen {
     /// A generic parameter, as in BLOCK=1024; may be given several times
     #[arg(long = "set", value_name = "NAME=VALUE")]
     settings: Vec<String>,
+}
+
+impl Named {
+    /// What it is.
+    pub fn definition(&self) -> anyhow::Result<Definition> {
+        let entry = registry::find(&self.name).with_context(|| {
+            format!("there is no kernel `{}`; `metile kernel list` has them all", self.name)
+        })?;
+        let mut settings = Vec::new();
+        for setting in &self.settings {
+            match setting.split_once('=') {
+                Some((name, value)) => settings.push((name.trim(), value.trim())),
+                None => bail!("--set takes NAME=VALUE, as in BLOCK=1024, not `{setting}`"),
+            }
+        }
+        Ok(entry.definition(self.dtype.as_deref(), &settings)?)
+    }
+
+    /// The kernel, and what becomes of it by the passes.
+    pub fn compile(&self) -> anyhow::Result<(Definition, Optimized)> {
+        let definition = self.definition()?;
+        let optimized = optimized(&definition)?;
+        Ok((definition, optimized))
+    }
+}
+
+/// A kernel, and the form to show it in.
+#[derive(Debug, Args)]
+pub struct Show {
+    #[command(flatten)]
+    named: Named,
     /// The form to show
     #[arg(long = "as", value_enum, default_value_t = Form::TileIr)]
     form: Form,
@@ -101,31 +125,16 @@ pub fn run(command: &Command) -> anyhow::Result<()> {
             }
         }
         Command::Show(show) => writeln!(out, "{}", text(show)?.trim_end())?,
+        Command::Diff(diff) => {
+            let kernel = optimized(&diff.named.definition()?)?.kernel;
+            writeln!(out, "{}", diff.run(kernel.kernel())?.trim_end())?;
+        }
     }
     Ok(out.flush()?)
 }
 
-impl Chosen {
-    /// The kernel, and what becomes of it by the passes.
-    pub fn compile(&self) -> anyhow::Result<(Definition, Optimized)> {
-        let entry = registry::find(&self.name).with_context(|| {
-            format!("there is no kernel `{}`; `metile kernel list` has them all", self.name)
-        })?;
-        let mut settings = Vec::new();
-        for setting in &self.settings {
-            match setting.split_once('=') {
-                Some((name, value)) => settings.push((name.trim(), value.trim())),
-                None => bail!("--set takes NAME=VALUE, as in BLOCK=1024, not `{setting}`"),
-            }
-        }
-        let definition = entry.definition(self.dtype.as_deref(), &settings)?;
-        let optimized = optimized(&definition)?;
-        Ok((definition, optimized))
-    }
-}
-
 fn text(show: &Show) -> anyhow::Result<String> {
-    let (definition, optimized) = show.chosen.compile()?;
+    let (definition, optimized) = show.named.compile()?;
     Ok(match show.form {
         Form::TileIr => optimized.kernel.kernel().to_string(),
         Form::Cpu => cpu::lower(&optimized.kernel).to_string(),

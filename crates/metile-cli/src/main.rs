@@ -13,6 +13,7 @@ mod diagram;
 mod generate;
 mod interrupt;
 mod kernel;
+mod kernel_diff;
 mod kernel_worker;
 mod model;
 mod options;

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use metile::Device;
+use metile_compiler::gpu::Target;
 use metile_models::decoder::{Activations, RopeFrequencies};
 use metile_models::sampling::Settings;
 
@@ -102,6 +103,13 @@ pub enum DeviceName {
     MslOnCpu,
     /// The interpreter.
     Interp,
+    /// A simulated GPU, for which kernels are planned as for NVIDIA's sm_90a: slow, and says what is wrong with them.
+    #[value(alias = "sim-hopper")]
+    Sim,
+    /// The same for NVIDIA's sm_80.
+    SimAmpere,
+    /// The same for Apple GPUs.
+    SimApple,
 }
 
 impl DeviceName {
@@ -116,6 +124,9 @@ impl DeviceName {
             DeviceName::Metal => Device::metal(),
             DeviceName::MslOnCpu => Ok(Device::msl_on_cpu(0)),
             DeviceName::Interp => Ok(Device::interpreter()),
+            DeviceName::Sim => Ok(Device::simulator(Target::HOPPER)),
+            DeviceName::SimAmpere => Ok(Device::simulator(Target::AMPERE)),
+            DeviceName::SimApple => Ok(Device::simulator(Target::APPLE)),
         }
     }
 }

@@ -6,6 +6,7 @@
 pub mod cpu;
 pub mod dump;
 pub mod gpu;
+pub mod observe;
 pub mod passes;
 pub mod pipeline;
 

@@ -73,7 +73,7 @@ impl CommandList {
             Kind::Cuda(gpu) => self.replay_on_cuda(gpu, false).map(|_| ()),
             #[cfg(any(target_vendor = "apple", metile_check_metal))]
             Kind::Metal(_) => self.replay_on_metal(false).map(|_| ()),
-            Kind::Interpreter(_) | Kind::MslOnCpu(_) => {
+            Kind::Interpreter(_) | Kind::MslOnCpu(_) | Kind::Simulator(_) => {
                 self.dispatches.iter().try_for_each(|dispatch| dispatch.launch().map(|_| ()))
             }
         }

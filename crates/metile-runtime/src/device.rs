@@ -7,6 +7,9 @@ use crate::error::Error;
 use crate::host_memory::HostMemory;
 use crate::msl_on_cpu;
 use crate::prepared::Prepared;
+use crate::simulator::{self, Simulator};
+use metile_compiler::gpu;
+use metile_device::sim;
 use metile_ir::interp::{self, Argument, Buffer};
 use metile_ir::tile::Verified;
 use metile_lang::kernel::{KernelCall, Target};
@@ -28,6 +31,7 @@ pub(crate) enum Kind {
     MslOnCpu(u64),
     #[cfg(any(target_vendor = "apple", metile_check_metal))]
     Metal(Arc<crate::metal::Gpu>),
+    Simulator(Simulator),
 }
 
 impl Device {
@@ -80,6 +84,16 @@ impl Device {
         Device { kind: Kind::MslOnCpu(seed) }
     }
 
+    /// A simulated GPU: slow, and says what is wrong with how a kernel uses memory, barriers and copies.
+    pub fn simulator(target: gpu::Target) -> Device {
+        Device::simulator_with(target, sim::Options::default())
+    }
+
+    /// A simulated GPU, with the seed of its orders and its bounds.
+    pub fn simulator_with(target: gpu::Target, options: sim::Options) -> Device {
+        Device { kind: Kind::Simulator(Simulator { target, options }) }
+    }
+
     /// The fastest device of this machine: an NVIDIA GPU if there is one whose driver and compiler are there,
     /// else the CPU. Why it is not the GPU is logged.
     pub fn best() -> Device {
@@ -110,6 +124,7 @@ impl Device {
             Kind::MslOnCpu(_) => msl_on_cpu::NAME,
             #[cfg(any(target_vendor = "apple", metile_check_metal))]
             Kind::Metal(_) => "metal",
+            Kind::Simulator(simulator) => simulator.name(),
         }
     }
 
@@ -118,6 +133,12 @@ impl Device {
         match &self.kind {
             Kind::Interpreter(_) | Kind::Cpu => format!("{} vectors", cpu::simd()),
             Kind::Cuda(gpu) => format!("{} ({})", gpu.model, gpu.arch),
+            Kind::Simulator(simulator) => {
+                format!(
+                    "a simulation of {}, seed {}",
+                    simulator.target.machine, simulator.options.seed
+                )
+            }
             Kind::MslOnCpu(seed) => format!("the CPU, by {}, seed {seed}", msl_on_cpu::COMPILER),
             #[cfg(any(target_vendor = "apple", metile_check_metal))]
             Kind::Metal(gpu) => format!("{} ({})", gpu.model, gpu.system),
@@ -145,6 +166,9 @@ impl Device {
                 cpu::RunError::Threads(why) => NotRun::Broken(why),
             }),
             Kind::Cuda(gpu) => crate::cuda::run_program(gpu, kernel, grid, arguments, buffers),
+            Kind::Simulator(simulator) => {
+                simulator::run_program(simulator, kernel, grid, arguments, buffers)
+            }
             Kind::MslOnCpu(seed) => {
                 msl_on_cpu::run_program(*seed, kernel, grid, arguments, buffers)
             }
@@ -165,7 +189,7 @@ impl Device {
 impl Allocate for Device {
     fn allocate(&self, bytes: usize) -> Result<Arc<dyn Storage>, TensorError> {
         match &self.kind {
-            Kind::Interpreter(_) | Kind::Cpu | Kind::MslOnCpu(_) => {
+            Kind::Interpreter(_) | Kind::Cpu | Kind::MslOnCpu(_) | Kind::Simulator(_) => {
                 Ok(Arc::new(HostMemory::new(self.name(), bytes)?))
             }
             Kind::Cuda(gpu) => match DeviceMemory::zeros(gpu, bytes) {

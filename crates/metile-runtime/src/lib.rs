@@ -8,12 +8,14 @@ pub mod cuda;
 pub mod device;
 pub mod differential;
 pub mod error;
+pub mod first_difference;
 pub mod host_memory;
 pub mod metal;
 pub mod msl_on_cpu;
 pub mod overlap;
 pub mod prepared;
 mod reports;
+pub mod simulator;
 mod words;
 
 pub use command_list::CommandList;

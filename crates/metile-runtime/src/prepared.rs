@@ -10,9 +10,12 @@ use crate::host_memory::{Held, HostMemory};
 #[cfg(any(target_vendor = "apple", metile_check_metal))]
 use crate::metal;
 use crate::msl_on_cpu;
+use crate::simulator::{self, Simulator};
 use crate::words;
 use metile_compiler::gpu::Target;
 use metile_device::Verified;
+use metile_device::sim::Finding;
+use metile_ir::Diagnostic;
 use metile_ir::interp::{self, Failure, Interpreter, Outcome};
 use metile_ir::tile::Kernel;
 use metile_lang::kernel::KernelCall;
@@ -50,6 +53,7 @@ pub(crate) enum Bound {
     MslOnCpu(Box<msl_on_cpu::Bound>),
     #[cfg(any(target_vendor = "apple", metile_check_metal))]
     Metal(Box<metal::Bound>),
+    Simulator(simulator::Bound),
 }
 
 /// What a launch left besides its results.
@@ -129,6 +133,7 @@ impl Dispatch {
             Kind::MslOnCpu(seed) => Some(Bound::MslOnCpu(Box::new(dispatch.bind_to_msl(*seed)?))),
             #[cfg(any(target_vendor = "apple", metile_check_metal))]
             Kind::Metal(gpu) => Some(Bound::Metal(Box::new(dispatch.bind_to_metal(gpu)?))),
+            Kind::Simulator(simulator) => Some(Bound::Simulator(dispatch.bind_to(simulator)?)),
             Kind::Interpreter(_) => None,
         };
         Ok(dispatch)
@@ -171,9 +176,7 @@ impl Dispatch {
         interp::check_arguments_in(kernel, arguments, &buffers).map_err(|f| self.failed(f))?;
         let addresses: Vec<u64> = memories.iter().map(|memory| memory.address()).collect();
         let classes =
-            words::classes(kernel.kernel(), arguments, &addresses).map_err(|message| {
-                Error::Call { kernel: self.compiled.traced.name.clone(), message }
-            })?;
+            words::classes(kernel.kernel(), arguments, &addresses).map_err(|m| self.refused(m))?;
         let program = self.compiled.program(&gpu.target(), classes)?;
         cuda::Bound::new(gpu, program, self.grid, arguments, &addresses).map_err(|e| match e {
             cuda::BindError::Cuda(error) => Error::Cuda(error),
@@ -236,6 +239,26 @@ impl Dispatch {
             metal::BindError::Metal(error) => Error::Metal(error),
             metal::BindError::Internal(message) => self.internal(message),
         })
+    }
+
+    /// The program of a simulated GPU, whose memory is the host's.
+    fn bind_to(&self, simulator: &Simulator) -> Result<simulator::Bound, Error> {
+        let kernel = &self.compiled.optimized.kernel;
+        let arguments = &self.bindings.arguments;
+        let mut held = hold_all(&self.bindings.storages).map_err(|m| self.internal(m))?;
+        let buffers = buffers(&mut held);
+        interp::check_arguments(kernel, arguments, &buffers).map_err(|f| self.failed(f))?;
+        // Storages begin at round addresses.
+        let classes = words::classes(kernel.kernel(), arguments, &vec![0; buffers.len()]);
+        let classes = classes.map_err(|message| self.refused(message))?;
+        let program = self.compiled.program(&simulator.target, classes)?;
+        let traced = &self.compiled.traced;
+        simulator::Bound::new(program, traced, self.grid, arguments, buffers.len())
+            .map_err(|f| self.failed(f))
+    }
+
+    fn refused(&self, message: String) -> Error {
+        Error::Call { kernel: self.compiled.traced.name.clone(), message }
     }
 
     fn internal(&self, message: String) -> Error {
@@ -307,6 +330,7 @@ impl Dispatch {
             }
             Some(Bound::Cuda(bound)) => bound.explain(),
             Some(Bound::MslOnCpu(bound)) => bound.explain(),
+            Some(Bound::Simulator(bound)) => bound.explain(),
             #[cfg(any(target_vendor = "apple", metile_check_metal))]
             Some(Bound::Metal(bound)) => bound.explain(),
             None => String::new(),
@@ -364,6 +388,17 @@ impl Dispatch {
             })?;
             return Ok(Launched::default());
         }
+        if let (Some(Bound::Simulator(bound)), Kind::Simulator(simulator)) =
+            (&self.bound, self.device.kind())
+        {
+            let outcome = bound.run(simulator, &self.bindings.arguments, &mut buffers(&mut held));
+            return match outcome {
+                Ok(found) => Ok(self.found(&found)),
+                Err(simulator::RunError::Failure(failure)) => Err(self.failed(failure)),
+                Err(simulator::RunError::Refused(why)) => Err(self.refused(why)),
+                Err(simulator::RunError::Internal(why)) => Err(self.internal(why)),
+            };
+        }
         let outcome = match self.on_cpu() {
             Some(bound) => {
                 let pool = cpu::pool().map_err(Error::Threads)?;
@@ -387,12 +422,24 @@ impl Dispatch {
     }
 
     fn report(&self, outcome: Outcome) -> Launched {
+        let warnings = self.warned(outcome.warnings.iter());
+        Launched { warnings, printed: outcome.printed, device_time: None }
+    }
+
+    /// What the simulator found.
+    fn found(&self, findings: &[Finding]) -> Launched {
+        let warnings = self.warned(findings.iter().map(|f| &f.diagnostic));
+        Launched { warnings, ..Launched::default() }
+    }
+
+    /// The warnings with their source lines, which are logged.
+    fn warned<'w>(&self, warnings: impl Iterator<Item = &'w Diagnostic>) -> Vec<String> {
         let warnings: Vec<String> =
-            outcome.warnings.iter().map(|w| w.render(&self.compiled.traced.files)).collect();
+            warnings.map(|w| w.render(&self.compiled.traced.files)).collect();
         for warning in &warnings {
             tracing::warn!(target: "metile", "{warning}");
         }
-        Launched { warnings, printed: outcome.printed, device_time: None }
+        warnings
     }
 }
 

@@ -1,8 +1,10 @@
 //! Loads, stores and atomics.
 
 use super::block::{Common, Warp};
+use super::findings::Who;
 use super::machine::Machine;
 use super::memory::{read_element, write_element};
+use super::poison::{Origin, Poison};
 use super::registers::{LANES, lane, lanes, offset, truth};
 use super::shadow::Access;
 use super::shared::{Doing, Place};
@@ -147,10 +149,21 @@ fn load_shared(
     let dtype = m.program.dtype(s.results[0]).unwrap_or(DType::U8);
     let size = (dtype.bytes(), width * dtype.bytes());
     let mut room = warp.registers.room(m.program.ty(s.results[0]));
+    let mut poison: Option<Poison> = None;
     for at in lanes(mask, warp.first_lane) {
         for (g, &immediate) in immediates.iter().enumerate() {
             let place = shared_place(warp, (buffer, s.operands[0]), g, at, immediate, size);
-            let bytes = m.shared_access(common, warp, at, step, place, Doing::Read);
+            for n in 0..width {
+                let first = place.first.saturating_add((n * dtype.bytes()) as i64);
+                let element = Place { first, bytes: dtype.bytes(), ..place };
+                let Some(byte) = common.shared.unwritten(element) else { continue };
+                let thread = u32::from(m.stamp(common, warp, at, step).thread);
+                let who = Who { block: common.number, thread };
+                let origin = Origin { step, buffer, byte, who };
+                let nothing = poison.get_or_insert_with(|| Poison::new(room.len() / LANES, origin));
+                nothing.add(g * width + n, at);
+            }
+            let bytes = m.shared_access(common, warp, at, step, place, Doing::Take);
             let bytes = bytes.unwrap_or_default().chunks(dtype.bytes());
             for (n, bytes) in (g * width..(g + 1) * width).zip(bytes) {
                 room[n * LANES + at] = Scalar::from_bits(dtype, read_element(bytes)).bits();
@@ -158,6 +171,7 @@ fn load_shared(
         }
     }
     warp.registers.set(s.results[0], room);
+    warp.registers.set_poison(s.results[0], poison);
 }
 
 fn store_shared(
@@ -182,6 +196,12 @@ fn store_shared(
             let bytes = bytes.unwrap_or_default().chunks_mut(dtype.bytes());
             for (n, bytes) in bytes.enumerate() {
                 write_element(bytes, lane(warp.registers.get(value), g * width + n, at));
+            }
+            let poison = warp.registers.poison(value);
+            let nothing = |n: &usize| poison.is_some_and(|p| p.holds(g * width + n, at));
+            for n in (0..width).filter(nothing) {
+                let first = place.first.saturating_add((n * dtype.bytes()) as i64);
+                common.shared.forget(Place { first, bytes: dtype.bytes(), ..place });
             }
         }
     }

@@ -3,6 +3,7 @@
 
 use super::block::{Counts, Frame, FrameKind, Warp};
 use super::machine::Machine;
+use super::poison::Poison;
 use super::registers::{LANES, lane, lanes, offset};
 use crate::ops::ControlOp;
 use crate::program::{Program, Statement, Value};
@@ -32,17 +33,21 @@ fn push(m: &Machine<'_, '_, '_>, warp: &mut Warp, block: u32, mask: u32, kind: F
 
 /// `to[n]` becomes `from[n]` in the lanes of `mask`, for all at once: the values may trade places.
 fn assign(program: &Program, warp: &mut Warp, to: &[Value], from: &[Value], mask: u32) {
-    let taken: Vec<Vec<u64>> = from.iter().map(|&v| warp.registers.copy(v)).collect();
-    for (&to, words) in to.iter().zip(taken) {
+    let taken: Vec<(Vec<u64>, Option<Poison>)> =
+        from.iter().map(|&v| (warp.registers.copy(v), warp.registers.poison(v).cloned())).collect();
+    for (&to, (words, poison)) in to.iter().zip(taken) {
         warp.registers.merge(to, program.ty(to), &words, mask);
+        let merged = Poison::merged(warp.registers.poison(to), poison.as_ref(), mask);
+        warp.registers.set_poison(to, merged);
     }
 }
 
 /// Makes `to[n]` a copy of `from[n]`.
 fn copy(warp: &mut Warp, to: &[Value], from: &[Value]) {
     for (&to, &from) in to.iter().zip(from) {
-        let words = warp.registers.copy(from);
+        let (words, poison) = (warp.registers.copy(from), warp.registers.poison(from).cloned());
         warp.registers.set(to, words);
+        warp.registers.set_poison(to, poison);
     }
 }
 

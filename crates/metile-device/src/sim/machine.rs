@@ -10,7 +10,9 @@ use super::random::Random;
 use super::registers::{LANES, lane};
 use super::shadow::{Access, Knowledge, Now, Pages, Space, Stamp};
 use super::shared::{Doing, Place};
-use super::{Failure, Options, access, control, copies, exchange, fragments, matrix, report, sync};
+use super::{
+    Failure, Options, access, control, copies, exchange, fragments, matrix, poison, report, sync,
+};
 use crate::ops::*;
 use crate::program::{Program, Type, WARP};
 use metile_ir::dtype::DType;
@@ -79,6 +81,9 @@ impl<'p> Machine<'_, 'p, '_> {
         mask: u32,
     ) -> Result<(), Failure> {
         let statement = self.code.steps[step as usize].statement;
+        if warp.registers.is_poisoned() {
+            poison::check(self, warp, step, mask);
+        }
         match &statement.op {
             Op::Control(op) => {
                 control::run(self, warp, *op, step, mask);
@@ -119,6 +124,15 @@ impl<'p> Machine<'_, 'p, '_> {
             }
             Op::Report(ReportOp::Assert { message }) => {
                 report::assert(self, common, warp, *message, step, mask);
+            }
+        }
+        if warp.registers.is_poisoned() {
+            match &statement.op {
+                Op::Register(_) | Op::Exchange(_) => poison::spread(self.program, warp, statement),
+                Op::Memory(MemoryOp::Load { width, masked: true, .. }) => {
+                    poison::filled(warp, statement, usize::from(*width));
+                }
+                _ => {}
             }
         }
         self.bury(warp, step);

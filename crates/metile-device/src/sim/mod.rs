@@ -22,6 +22,7 @@ mod fragments;
 mod machine;
 mod matrix;
 mod memory;
+mod poison;
 mod random;
 mod registers;
 mod report;

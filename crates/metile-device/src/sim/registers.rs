@@ -1,6 +1,8 @@
 //! The values of a warp.
 
+use super::poison::Poison;
 use crate::program::{Program, Type, Value, WARP};
+use std::collections::HashMap;
 
 /// Lanes of a warp.
 pub(super) const LANES: usize = WARP as usize;
@@ -12,12 +14,18 @@ pub(super) const MATRIX: usize = 64;
 #[derive(Debug)]
 pub(super) struct Registers {
     values: Vec<Vec<u64>>,
+    /// Of values with registers that hold nothing: which.
+    poison: HashMap<Value, Poison>,
     free: Vec<Vec<u64>>,
 }
 
 impl Registers {
     pub fn new(program: &Program) -> Registers {
-        Registers { values: vec![Vec::new(); program.values.len()], free: Vec::new() }
+        Registers {
+            values: vec![Vec::new(); program.values.len()],
+            poison: HashMap::new(),
+            free: Vec::new(),
+        }
     }
 
     pub fn get(&self, value: Value) -> &[u64] {
@@ -36,12 +44,32 @@ impl Registers {
         room
     }
 
+    /// The registers of `value` that hold nothing, if any do.
+    pub fn poison(&self, value: Value) -> Option<&Poison> {
+        if self.poison.is_empty() { None } else { self.poison.get(&value) }
+    }
+
+    pub fn set_poison(&mut self, value: Value, poison: Option<Poison>) {
+        match poison {
+            Some(poison) => drop(self.poison.insert(value, poison)),
+            None if self.poison.is_empty() => {}
+            None => drop(self.poison.remove(&value)),
+        }
+    }
+
+    /// Whether any value has registers that hold nothing.
+    pub fn is_poisoned(&self) -> bool {
+        !self.poison.is_empty()
+    }
+
     pub fn set(&mut self, value: Value, words: Vec<u64>) {
+        self.set_poison(value, None);
         let old = std::mem::replace(&mut self.values[value.index()], words);
         self.recycle(old);
     }
 
     pub fn drop(&mut self, value: Value) {
+        self.set_poison(value, None);
         let old = std::mem::take(&mut self.values[value.index()]);
         self.recycle(old);
     }

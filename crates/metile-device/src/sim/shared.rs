@@ -41,6 +41,8 @@ pub(super) struct Place {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
     Read,
+    /// A read that may find nothing.
+    Take,
     Write,
     /// A copy begins: the bytes will be written.
     Begin,
@@ -60,6 +62,25 @@ impl SharedMemory {
             Buffer { bytes, unit, units: vec![Unit::default(); size.div_ceil(unit)] }
         });
         SharedMemory { buffers: buffers.collect() }
+    }
+
+    /// The first byte of a place, if nobody wrote all of it; places outside of the buffer are not looked at.
+    pub fn unwritten(&self, place: Place) -> Option<i64> {
+        let buffer = &self.buffers[place.buffer.index()];
+        let first = usize::try_from(place.first).ok()?;
+        let units = first / buffer.unit..first.checked_add(place.bytes)?.div_ceil(buffer.unit);
+        let missing = buffer.units.get(units)?.iter().any(|unit| !unit.initialized);
+        missing.then_some(place.first)
+    }
+
+    /// Takes a place as not written: what was written there is nothing itself.
+    pub fn forget(&mut self, place: Place) {
+        let buffer = &mut self.buffers[place.buffer.index()];
+        let Ok(first) = usize::try_from(place.first) else { return };
+        let units = first / buffer.unit..(first + place.bytes).div_ceil(buffer.unit);
+        for unit in buffer.units.get_mut(units).unwrap_or_default() {
+            unit.initialized = false;
+        }
     }
 
     /// The bytes of an access, after looking at it; `None` if they do not lie in the buffer.
@@ -135,7 +156,7 @@ impl SharedMemory {
                     });
                 }
             }
-            let read = matches!(doing, Doing::Read | Doing::Unit);
+            let read = matches!(doing, Doing::Read | Doing::Take | Doing::Unit);
             let access = if read { Access::Read } else { Access::Write };
             if let Some(race) = unit.cell.access(access, now) {
                 findings.race(Kind::SharedRace, step, who, access, at, race);

@@ -226,6 +226,42 @@ fn uninitialized() {
     program(32).done().gives(&(0..32).collect::<Vec<_>>());
 }
 
+/// What nobody wrote may be read, moved about and put aside; not decide anything.
+#[test]
+fn uninitialized_and_put_aside() {
+    let program = |keep: i64, decide: bool| {
+        let mut t = Test::new(1);
+        let out = t.output(I32, 32);
+        let (tile, again) = (t.b.shared("tile", 32 * 4, 4), t.b.shared("again", 32 * 4, 4));
+        let (thread, one) = (t.thread(), t.int(1));
+        let early = t.less(thread, 20);
+        t.store_shared_where(early, tile, thread, thread);
+        t.b.barrier();
+        t.line(7);
+        let v = t.load_shared(tile, thread);
+        // From lane to lane and through shared memory.
+        let v = t.b.shuffle_xor(v, 1);
+        let v = t.add(v, one);
+        t.store_shared(again, thread, v);
+        t.b.barrier();
+        t.line(8);
+        let v = t.load_shared(again, thread);
+        let good = t.less(thread, keep);
+        let zero = t.int(0);
+        let v = t.b.select(good, v, zero);
+        t.store(out, thread, v);
+        if decide {
+            let yes = t.less(v, 5);
+            t.when(yes, |t| t.store(out, thread, one));
+        }
+        t
+    };
+    let expected: Vec<i32> = (0..32).map(|n| if n < 20 { (n ^ 1) + 1 } else { 0 }).collect();
+    program(20, false).done().gives(&expected);
+    program(21, false).done().finds(Kind::Uninitialized, 8);
+    program(21, true).done().finds(Kind::Uninitialized, 8);
+}
+
 #[test]
 fn no_tensor_at_all() {
     let mut t = Test::new(1);
