@@ -122,14 +122,19 @@ fn gpu_sides(rows: usize, k: usize) -> Sides {
     }
 }
 
+/// Weight rows from which on one row of x is multiplied by many of them a program: there are enough programs
+/// for all processors, and what each costs besides its work is shared by more rows.
+const WIDE: usize = 8192;
+
 /// The sides for CPUs. One row: programs of 32 weight rows, so that even a narrow projection is shared out
 /// evenly. Up to 16 rows are one tile, of which only the rows that exist are computed. More rows share
 /// weights that each program packs or decodes once. Few instances: each is compiled for every format.
-fn sides(machine: Machine, rows: usize, k: usize) -> Sides {
+fn sides(machine: Machine, rows: usize, n: usize, k: usize) -> Sides {
     if machine == Machine::Gpu {
         return gpu_sides(rows, k);
     }
     match rows {
+        0..=1 if n >= WIDE => (1, 128, 2048),
         0..=16 if k <= 256 => (16, 32, 256),
         0..=1 => (1, 32, 2048),
         2..=16 => (16, 64, 2048),
@@ -142,7 +147,10 @@ fn sides(machine: Machine, rows: usize, k: usize) -> Sides {
 macro_rules! with_sides {
     ($sides:expr, $rows:expr, $n:expr, $kernel:ident<$($ty:ident),*>($($argument:expr),*)) => {
         with_sides!(@ $sides, $rows, $n, $kernel, ($($ty),*), ($($argument),*),
-            [(1, 32, 2048) (16, 32, 256) (16, 64, 2048) (64, 64, 256) (1, 16, 512) (64, 128, 64)],
+            [
+                (1, 32, 2048) (1, 128, 2048) (16, 32, 256) (16, 64, 2048) (64, 64, 256) (1, 16, 512)
+                (64, 128, 64)
+            ],
             (256, 192, 512))
     };
     (@ $sides:expr, $rows:expr, $n:expr, $kernel:ident, $types:tt, $arguments:tt,
@@ -166,7 +174,7 @@ pub fn project<'c, A: Weight, W: Weight>(
     out: &'c mut Tensor<f32, 2>,
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), w.shape());
-    with_sides!(sides(Machine::of(x), rows, k), rows, n, project_tiles < A, W > (x, w, out))
+    with_sides!(sides(Machine::of(x), rows, n, k), rows, n, project_tiles < A, W > (x, w, out))
 }
 
 /// out = x · wᵀ + bias: see [`project_bias_tiles`].
@@ -178,7 +186,7 @@ pub fn project_bias<'c, A: Weight, W: Weight, B: Float>(
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), w.shape());
     with_sides!(
-        sides(Machine::of(x), rows, k),
+        sides(Machine::of(x), rows, n, k),
         rows,
         n,
         project_bias_tiles < A,
@@ -194,7 +202,7 @@ pub fn project_add<'c, A: Weight, W: Weight>(
     out: &'c mut Tensor<f32, 2>,
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), w.shape());
-    with_sides!(sides(Machine::of(x), rows, k), rows, n, project_add_tiles < A, W > (x, w, out))
+    with_sides!(sides(Machine::of(x), rows, n, k), rows, n, project_add_tiles < A, W > (x, w, out))
 }
 
 /// out = silu(x · gateᵀ) · (x · upᵀ): see [`project_swiglu_tiles`].
@@ -206,7 +214,7 @@ pub fn project_swiglu<'c, A: Weight, W: Weight>(
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), gate.shape());
     with_sides!(
-        sides(Machine::of(x), rows, k),
+        sides(Machine::of(x), rows, n, k),
         rows,
         n,
         project_swiglu_tiles < A,

@@ -17,7 +17,8 @@ pub enum RopeStyle {
 ///
 /// `x`: [rows, heads, head_dim]; `frequencies`: [half], 2·half ≤ head_dim, half ≤ HALF; `state`: [2]. Elements
 /// from 2·half on stay. The pairs are (2i, 2i + 1) if INTERLEAVED, else (i, i + half). The angle is an
-/// f32 product. One program per row, HEADS heads at a time.
+/// f32 product. One program per row and stretch of HEADS heads, which goes on by as many stretches as the grid has
+/// programs along axis 1.
 #[kernel]
 pub fn rope_heads<const INTERLEAVED: bool, const HEADS: usize, const HALF: usize>(
     x: &mut Tensor<f32, 3>,
@@ -36,7 +37,8 @@ pub fn rope_heads<const INTERLEAVED: bool, const HEADS: usize, const HALF: usize
         let first = if INTERLEAVED { both } else { x.narrow(2, 0, half) };
         let second = if INTERLEAVED { both } else { x.narrow(2, half, half) };
         let (at_a, at_b) = if INTERLEAVED { (lane * 2, lane * 2 + 1) } else { (lane, lane) };
-        for start in tiles(x.dim(1), HEADS) {
+        let stride = num_programs(1) * HEADS;
+        for start in step_range(program_id(1) * HEADS, x.dim(1), stride) {
             let head = (start + arange(HEADS)).expand(1);
             let a = first.load((row, head, at_a.expand(0)));
             let b = second.load((row, head, at_b.expand(0)));
@@ -53,15 +55,21 @@ pub fn rope<'c>(
     state: &'c Tensor<i64, 1>,
     style: RopeStyle,
 ) -> KernelCall<'c> {
-    let [rows, ..] = x.shape();
+    let [rows, heads, _] = x.shape();
     let [half] = frequencies.shape();
-    let call = match (style, half) {
-        (RopeStyle::Split, 0..=32) => rope_heads::<false, 8, 32>(x, frequencies, state),
-        (RopeStyle::Split, 33..=64) => rope_heads::<false, 8, 64>(x, frequencies, state),
-        (RopeStyle::Split, _) => rope_heads::<false, 4, 512>(x, frequencies, state),
-        (RopeStyle::Interleaved, 0..=32) => rope_heads::<true, 8, 32>(x, frequencies, state),
-        (RopeStyle::Interleaved, 33..=64) => rope_heads::<true, 8, 64>(x, frequencies, state),
-        (RopeStyle::Interleaved, _) => rope_heads::<true, 4, 512>(x, frequencies, state),
+    // The heads of one row are shared out; of several rows each program has all of one.
+    let (stretch, programs) = if rows == 1 { (4, heads.div_ceil(4).max(1)) } else { (16, 1) };
+    let call = match (style, half, stretch) {
+        (RopeStyle::Split, 0..=32, 4) => rope_heads::<false, 4, 32>(x, frequencies, state),
+        (RopeStyle::Split, 0..=32, _) => rope_heads::<false, 16, 32>(x, frequencies, state),
+        (RopeStyle::Split, 33..=64, 4) => rope_heads::<false, 4, 64>(x, frequencies, state),
+        (RopeStyle::Split, 33..=64, _) => rope_heads::<false, 16, 64>(x, frequencies, state),
+        (RopeStyle::Split, ..) => rope_heads::<false, 4, 512>(x, frequencies, state),
+        (RopeStyle::Interleaved, 0..=32, 4) => rope_heads::<true, 4, 32>(x, frequencies, state),
+        (RopeStyle::Interleaved, 0..=32, _) => rope_heads::<true, 16, 32>(x, frequencies, state),
+        (RopeStyle::Interleaved, 33..=64, 4) => rope_heads::<true, 4, 64>(x, frequencies, state),
+        (RopeStyle::Interleaved, 33..=64, _) => rope_heads::<true, 16, 64>(x, frequencies, state),
+        (RopeStyle::Interleaved, ..) => rope_heads::<true, 4, 512>(x, frequencies, state),
     };
-    call.grid(rows)
+    call.grid((rows, programs))
 }

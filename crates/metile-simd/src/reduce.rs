@@ -110,6 +110,34 @@ pub fn min(level: Level, values: &[f32]) -> f32 {
     signed_zero(value, values, false)
 }
 
+/// Whether [`whole`] and [`combine`] know the reduction.
+pub fn combines(op: ReduceOp) -> bool {
+    matches!(op, ReduceOp::Sum | ReduceOp::Max | ReduceOp::Min)
+}
+
+/// What `n` `f32` elements combine to: their sum, the largest or the smallest.
+///
+/// # Safety
+/// `values` is valid and aligned for `n` elements.
+pub unsafe fn whole(level: Level, op: ReduceOp, values: *const u8, n: usize) -> f32 {
+    // SAFETY: as the caller promises.
+    let values = unsafe { run(values, n) };
+    match op {
+        ReduceOp::Sum => sum(level, values),
+        ReduceOp::Max => max(level, values),
+        _ => min(level, values),
+    }
+}
+
+/// What two runs combine to that combined to `before` and `next`.
+pub fn combine(op: ReduceOp, before: f32, next: f32) -> f32 {
+    match op {
+        ReduceOp::Sum => before + next,
+        ReduceOp::Max => arith::float::max(before, next),
+        _ => arith::float::min(before, next),
+    }
+}
+
 /// The state of a reduction whose elements come a run at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Running {
@@ -151,14 +179,7 @@ impl Running {
     pub fn take_combined(&mut self, value: f32, n: usize) {
         let next = match self.value {
             None => value,
-            Some(bits) => {
-                let before = f32::from_bits(bits as u32);
-                match self.op {
-                    ReduceOp::Sum => before + value,
-                    ReduceOp::Max => arith::float::max(before, value),
-                    _ => arith::float::min(before, value),
-                }
-            }
+            Some(bits) => combine(self.op, f32::from_bits(bits as u32), value),
         };
         self.value = Some(u64::from(next.to_bits()));
         self.count += n as u64;

@@ -297,8 +297,17 @@ pub enum Step {
         mask: Option<Source>,
         value: Source,
     },
-    /// A super-instruction: `second(a first b, c)`, fed to a reduction if there is one.
-    Chain { chain: Chain, a: Source, b: Source, c: Source, reduction: Option<u16>, to: Temp },
+    /// A super-instruction: `second(a first b, c)`, fed to a reduction if there is one. Without `keep` nothing but
+    /// the reduction reads the result.
+    Chain {
+        chain: Chain,
+        a: Source,
+        b: Source,
+        c: Source,
+        reduction: Option<u16>,
+        to: Temp,
+        keep: bool,
+    },
     /// `a` where two index tiles compare so, else `b`.
     SelectIndex { dtype: DType, op: CompareOp, x: Index, y: Index, a: Source, b: Source, to: Temp },
     /// Writes to memory.

@@ -175,7 +175,7 @@ impl fmt::Display for Pass {
                 Step::Cast { from, dtype, a, to } => {
                     write!(f, "t{to} = cast {from} {} to {dtype}", text(a))?;
                 }
-                Step::Chain { chain, a, b, c, to, reduction } => {
+                Step::Chain { chain, a, b, c, to, reduction, .. } => {
                     write!(f, "t{to} = {:?} {}, {}", chain.first, text(a), text(b))?;
                     match chain.second {
                         Second::None => {}

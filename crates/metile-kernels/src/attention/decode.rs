@@ -84,9 +84,9 @@ pub fn decode_attention_join<const PARTS: usize, const D: usize>(
         let weights = exp(peaks - select(highest == f32::NEG_INFINITY, 0.0, highest));
         let sum = (weights * total.load(at)).sum();
         let parts = acc.pick(0, head).load_tile((0, 0), [PARTS, D]);
-        let all = (parts * weights.expand(1)).sum_along(0);
-        let place = out.pick(0, 0).narrow(0, head * width, width);
-        place.store(arange(D), all / select(sum == 0.0, 1.0, sum));
+        let all = dot(weights.expand(0), parts);
+        let place = out.narrow(1, head * width, width);
+        place.store_tile((0, 0), all / select(sum == 0.0, 1.0, sum));
     }
 }
 
@@ -101,9 +101,12 @@ pub struct DecodeBuffers {
     pub acc: Tensor<f32, 3>,
 }
 
-/// Parts of the keys for a cache: at most 16, and no more than it has tiles of 128 keys.
+/// Keys of a tile: few, so that even a short context is shared out.
+const KEYS: usize = 64;
+
+/// Parts of the keys for a cache: at most 16, and no more than it has tiles of 64 keys.
 pub fn decode_attention_part_count(capacity: usize) -> usize {
-    capacity.div_ceil(128).clamp(1, 16)
+    capacity.div_ceil(KEYS).clamp(1, 16)
 }
 
 impl DecodeBuffers {
@@ -145,12 +148,12 @@ pub fn decode_attention_parts<'c, C: Float>(
         ($($group:literal)*) => {
             match (group, width) {
                 $(
-                    (..=$group, ..=64) => decode_attention_part::<C, $group, 128, 64>(
+                    (..=$group, ..=64) => decode_attention_part::<C, $group, KEYS, 64>(
                         q, keys, values, peak, total, acc, state, scale).grid((kv_heads, parts, 1)),
-                    (..=$group, ..=128) => decode_attention_part::<C, $group, 128, 128>(
+                    (..=$group, ..=128) => decode_attention_part::<C, $group, KEYS, 128>(
                         q, keys, values, peak, total, acc, state, scale).grid((kv_heads, parts, 1)),
                 )*
-                _ => decode_attention_part::<C, 8, 128, 256>(
+                _ => decode_attention_part::<C, 8, KEYS, 256>(
                     q, keys, values, peak, total, acc, state, scale)
                     .grid((kv_heads, parts, group.div_ceil(8))),
             }

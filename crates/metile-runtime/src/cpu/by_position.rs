@@ -161,6 +161,18 @@ impl Here<'_> {
     }
 }
 
+/// Whether `x op y` holds on the first `n` elements along axis `inner`, at position 0 of the others; `None` where
+/// it may hold on some of them only.
+pub(super) fn choice(
+    regs: &[u64],
+    (op, x, y): (CompareOp, &Index, &Index),
+    inner: usize,
+    n: usize,
+) -> Option<bool> {
+    let line = |index: &Index| (index.base.value(regs), index.steps[inner]);
+    cut(op, (line(x), line(y)), n).filter(|&(_, at)| at == n).map(|(holds, _)| holds)
+}
+
 /// Where `a op b` holds on a chunk of `n`, for numbers that go up in steps: whether on its first
 /// elements, and up to which. `None` if it may change more than once.
 fn cut(op: CompareOp, ((a, step_a), (b, step_b)): (Line, Line), n: usize) -> Option<(bool, usize)> {

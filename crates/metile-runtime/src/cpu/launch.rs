@@ -4,6 +4,7 @@ use super::machine::{Machine, Program, Worker};
 use super::persistent::Together;
 use super::pool::{Pool, wait_until};
 use super::route::{Route, routes};
+use super::settled::{Settled, settled};
 use super::view::View;
 use metile_compiler::cpu::{Form, Parameter};
 use metile_ir::interp::{self, Argument, Failure, MAX_PRINTED};
@@ -23,6 +24,8 @@ pub(crate) struct Bound {
     pub(super) lists: Vec<Vec<View>>,
     /// Where the operands of all passes lie.
     pub(super) routes: Vec<Route>,
+    /// Passes that have nothing else to find out, by the number of their first operand.
+    pub(super) settled: Vec<Option<Settled>>,
     pub(super) grid: [u64; 3],
     programs: u64,
     /// Whether an assertion about the arguments alone fails, as every launch then does.
@@ -72,8 +75,17 @@ impl Bound {
                 _ => {}
             }
         }
-        let routes = Vec::new();
-        let mut bound = Bound { form, regs, views, lists, routes, grid, programs, refused: false };
+        let mut bound = Bound {
+            form,
+            regs,
+            views,
+            lists,
+            routes: Vec::new(),
+            settled: Vec::new(),
+            grid,
+            programs,
+            refused: false,
+        };
         bound.settle();
         Ok(bound)
     }
@@ -94,7 +106,8 @@ impl Bound {
         self.refused = refused;
         self.regs = program.regs;
         self.views = program.views;
-        self.routes = routes(&form, &self.views);
+        self.routes = routes(&form, &self.views, self.grid);
+        self.settled = settled(&form, &self.routes);
     }
 }
 

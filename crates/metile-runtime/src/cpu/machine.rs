@@ -165,9 +165,13 @@ impl<'m> Machine<'m> {
         let [x, y, _] = self.launch.bound.grid;
         self.program.number = number;
         self.program.next = 0;
-        self.program.regs[0] = number % x;
-        self.program.regs[1] = number / x % y;
-        self.program.regs[2] = number / x / y;
+        let position = if number < x {
+            // Most grids are a line, and divisions take long.
+            [number, 0, 0]
+        } else {
+            [number % x, number / x % y, number / x / y]
+        };
+        self.program.regs[..3].copy_from_slice(&position);
     }
 
     /// Runs until the program ends or waits.

@@ -12,6 +12,7 @@ mod probe;
 mod processors;
 mod route;
 mod scalar;
+mod settled;
 mod tile;
 mod view;
 mod walk;

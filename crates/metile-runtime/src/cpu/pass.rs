@@ -8,7 +8,7 @@ use metile_ir::dtype::DType;
 use metile_ir::tile::{BinaryOp, MAX_RANK, ReduceOp};
 use metile_simd::chain::Chain;
 use metile_simd::elementwise::{self as simd, Operand};
-use metile_simd::reduce::Running;
+use metile_simd::reduce::{self, Running};
 use std::mem::MaybeUninit;
 
 /// A pass under way: where it is, and where its chunks are.
@@ -39,6 +39,12 @@ const MAX_ACCESSES: usize = 128;
 
 pub(super) fn run(machine: &mut Machine<'_>, pass: &Pass) {
     let bound = machine.launch.bound;
+    if let Some(Some(settled)) = bound.settled.get(pass.first_access)
+        && !pass.accesses.is_empty()
+        && settled.run(machine, pass)
+    {
+        return;
+    }
     let known = &bound.routes[pass.first_access..][..pass.accesses.len()];
     // Routes over views that the program itself made.
     let mut own = std::mem::take(&mut machine.worker.routes);
@@ -262,12 +268,14 @@ impl Here<'_> {
     }
 
     fn chain(&mut self, machine: &mut Machine<'_>, step: &Step, running: &mut [Running]) {
-        let Step::Chain { ref chain, a, b, c, reduction, to } = *step else { return };
+        let Step::Chain { ref chain, a, b, c, reduction, to, keep } = *step else { return };
         let (level, n) = (machine.worker.level, self.n);
         let (b, c) = (self.operand(machine, b), self.operand(machine, c));
         let (from, out) = (self.pointer(a), self.temp(to));
         let alone = self.pass.together == 1;
         let chain = if alone { *chain } else { Chain { reduce: None, ..*chain } };
+        let out =
+            if keep || chain.reduce != Some(ReduceOp::Sum) { out } else { std::ptr::null_mut() };
         // SAFETY: as in `step`.
         let value = unsafe { metile_simd::chain::chain(level, &chain, from, b, c, out, n) };
         match reduction {
@@ -329,12 +337,20 @@ impl Here<'_> {
     fn reduce_each(&self, machine: &mut Machine<'_>, reduction: u16, from: *const u8) {
         let reduction = &self.pass.reductions[reduction as usize];
         let (width, level) = (self.width(), machine.worker.level);
+        let at_once = reduction.dtype == DType::F32 && reduce::combines(reduction.op);
         for row in 0..self.rows {
-            let mut state = Running::new(reduction.op, reduction.dtype);
             let values = from.wrapping_add(row * width * reduction.dtype.bytes());
             // SAFETY: the chunk has its rows.
-            unsafe { state.take(level, values, width) };
-            self.put(machine, reduction, row, state.result());
+            let bits = unsafe {
+                if at_once {
+                    u64::from(reduce::whole(level, reduction.op, values, width).to_bits())
+                } else {
+                    let mut state = Running::new(reduction.op, reduction.dtype);
+                    state.take(level, values, width);
+                    state.result()
+                }
+            };
+            self.put(machine, reduction, row, bits);
         }
     }
 

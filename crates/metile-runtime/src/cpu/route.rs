@@ -97,14 +97,16 @@ impl Walk {
 
 /// The routes of all operands of a form's passes whose tensors are known when arguments are bound;
 /// those of others are empty.
-pub(super) fn routes(form: &Form, views: &[View]) -> Vec<Route> {
+pub(super) fn routes(form: &Form, views: &[View], grid: [u64; 3]) -> Vec<Route> {
     let mut routes: Vec<Route> = Vec::new();
     routes.resize_with(form.accesses, Route::default);
     for instr in &form.code {
         let Instr::Pass(pass) = instr else { continue };
         for (n, access) in pass.accesses.iter().enumerate() {
             if access.is_fixed(&form.fixed_views) {
-                routes[pass.first_access + n].set(form, pass, access, views);
+                let route = &mut routes[pass.first_access + n];
+                route.set(form, pass, access, views);
+                route.drop_limits(grid);
             }
         }
     }
@@ -180,6 +182,45 @@ impl Route {
         self.used += 1;
     }
 
+    /// Drops the limits that no program of a grid comes up to.
+    fn drop_limits(&mut self, grid: [u64; 3]) {
+        let limits = &mut self.limits[..self.used];
+        let mut kept = 0;
+        for n in 0..limits.len() {
+            if !limits[n].holds_for_all(grid) {
+                limits.swap(kept, n);
+                kept += 1;
+            }
+        }
+        self.used = kept;
+    }
+
+    /// The elements of a row that lie within the tensor, if nothing that is known later cuts it.
+    pub fn high(&self) -> usize {
+        self.high
+    }
+
+    /// Whether the first `n` elements of a row, or its `one` element, are used where they lie, unless the row as
+    /// a whole is outside of the tensor.
+    pub fn is_all_or_nothing(&self, n: usize, one: bool) -> bool {
+        let whole = |limit: &Limit| limit.coordinate.step == 0;
+        let limits = &self.limits[..self.used];
+        (self.direct || one) && !self.stream && self.high >= n && limits.iter().all(whole)
+    }
+
+    /// Where the row at position 0 of all outer axes begins, if limits that cut no row in two leave it.
+    #[inline]
+    pub fn first(&self, regs: &[u64], scratch: *mut u8) -> Option<*mut u8> {
+        for limit in &self.limits[..self.used] {
+            let at = limit.coordinate.start.value(regs);
+            if at < 0 || at >= limit.extent {
+                return None;
+            }
+        }
+        let at = self.at.start.value(regs);
+        Some(self.base.unwrap_or(scratch).wrapping_offset(at as isize))
+    }
+
     /// Bytes (blocks, for packed formats) from element to element.
     pub fn step(&self) -> isize {
         self.at.step as isize
@@ -247,6 +288,24 @@ impl Route {
 }
 
 impl Limit {
+    /// Whether the coordinate depends on the program's position alone, and is within the extent wherever a grid has
+    /// a program.
+    fn holds_for_all(&self, grid: [u64; 3]) -> bool {
+        let Course { start, outer, step } = &self.coordinate;
+        if *step != 0 || outer.iter().any(|&by| by != 0) {
+            return false;
+        }
+        let constant = i128::from(start.constant);
+        let (mut low, mut high) = (constant, constant);
+        for &(reg, by) in &start.terms {
+            let Some(&extent) = grid.get(reg as usize) else { return false };
+            let far = i128::from(by).saturating_mul(i128::from(extent.saturating_sub(1)));
+            low = low.saturating_add(far.min(0));
+            high = high.saturating_add(far.max(0));
+        }
+        low >= 0 && high < i128::from(self.extent)
+    }
+
     /// Cuts a row of `side` elements, whose coordinate begins at `start`, to the extent.
     #[inline]
     fn cut(&self, start: i64, side: usize, walk: &mut Walk) {

@@ -18,6 +18,10 @@ pub(super) fn scalar(op: ScalarOp, a: u64, b: u64, c: u64) -> u64 {
             }
         }
         ScalarOp::Binary(binary, DType::I64) => index(binary, a as i64, b as i64) as u64,
+        ScalarOp::Binary(binary, DType::F32) => {
+            let (a, b) = (f32::from_bits(a as u32), f32::from_bits(b as u32));
+            u64::from(float(binary, a, b).to_bits())
+        }
         ScalarOp::Compare(compare, DType::I64) => u64::from(ordered(compare, a as i64, b as i64)),
         ScalarOp::Unary(unary, d) => {
             let value = arith::unary(unary, Scalar::from_bits(d, a));
@@ -55,6 +59,17 @@ fn index(op: BinaryOp, a: i64, b: i64) -> i64 {
             let value = arith::binary(op, Scalar::i64(a), Scalar::i64(b));
             value.map_or(0, |s| s.bits() as i64)
         }
+    }
+}
+
+/// What follows from sums of rows, such as means.
+fn float(op: BinaryOp, a: f32, b: f32) -> f32 {
+    match op {
+        BinaryOp::Add => a + b,
+        BinaryOp::Sub => a - b,
+        BinaryOp::Mul => a * b,
+        BinaryOp::Div => a / b,
+        _ => arith::float::binary(op).map_or(0.0, |f| f(a, b)),
     }
 }
 

@@ -353,6 +353,7 @@ macro_rules! entry {
     };
 }
 entry!(chained<F: First, S: Then, R: Reduce; ONE_B, ONE_C>, true);
+entry!(summed<F: First, S: Then, R: Reduce; ONE_B, ONE_C>, false);
 
 #[target_feature(enable = "avx2,fma")]
 unsafe fn reduced<R: Reduce>(call: &Call) -> f32 {
@@ -368,6 +369,7 @@ unsafe fn third<F: First, S: Then, const ONE_B: bool, const ONE_C: bool>(
     unsafe {
         match chain.reduce {
             None => chained::<F, S, NoReduce, ONE_B, ONE_C>(call),
+            Some(ReduceOp::Sum) if call.out.is_null() => summed::<F, S, Sum, ONE_B, ONE_C>(call),
             Some(ReduceOp::Sum) => chained::<F, S, Sum, ONE_B, ONE_C>(call),
             Some(_) => chained::<F, S, Max, ONE_B, ONE_C>(call),
         }

@@ -5,9 +5,10 @@
 pub(crate) mod avx2;
 
 use crate::Level;
-use crate::elementwise::{Operand, math, run, run_mut};
+use crate::elementwise::{MAX_RUN, Operand, math, run, run_mut};
 use crate::reduce;
 use metile_ir::tile::{BinaryOp, ReduceOp};
+use std::mem::MaybeUninit;
 
 /// The second step of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -100,11 +101,11 @@ fn update(out: &mut [f32], c: &[f32], one_c: bool, f: impl Fn(f32, f32) -> f32) 
 }
 
 /// `out = second(a first b, c)`, `n` elements; gives what the results combine to, as
-/// [`reduce::sum`] and [`reduce::max`] would.
+/// [`reduce::sum`] and [`reduce::max`] would. `out` may be null if the chain sums: then only the sum is wanted.
 ///
 /// # Safety
-/// The runs are valid and aligned for `n` `f32` (one, for a single one); `out` overlaps nothing that is
-/// read; the chain exists.
+/// The runs are valid and aligned for `n` `f32` (one, for a single one), `n` at most [`MAX_RUN`]; `out` overlaps
+/// nothing that is read; the chain exists.
 pub unsafe fn chain(
     level: Level,
     chain: &Chain,
@@ -122,8 +123,10 @@ pub unsafe fn chain(
             let runs = avx2::Runs { a: a.cast(), b, one_b, c, one_c, out: out.cast(), n };
             avx2::chain(chain, &runs)
         },
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller promises; there is room for a run.
         _ => unsafe {
+            let mut room = [const { MaybeUninit::<f32>::uninit() }; MAX_RUN];
+            let out = if out.is_null() { room.as_mut_ptr().cast() } else { out };
             let operands = Operands {
                 a: run(a, n),
                 b: run(b.first, if b.one { 1 } else { n }),

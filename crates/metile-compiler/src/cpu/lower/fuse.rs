@@ -108,7 +108,7 @@ fn two_steps(pass: &Pass, n: usize, uses: &[u32], made: &[Option<usize>]) -> Opt
     let (a, b) = in_order(first, a, b)?;
     let chain = Chain { first, second, reduce: None };
     (uses[temp as usize] == wanted && chain.exists())
-        .then_some((Step::Chain { chain, a, b, c, reduction: None, to }, at))
+        .then_some((Step::Chain { chain, a, b, c, reduction: None, to, keep: true }, at))
 }
 
 /// The operands with a scalar, if there is one, on the right.
@@ -141,12 +141,20 @@ fn feed(pass: &mut Pass, n: usize, gone: &mut [bool]) {
     let fed = match pass.steps[n] {
         Step::Chain { chain, a, b, c, .. } => {
             let chain = Chain { reduce, ..chain };
-            Step::Chain { chain, a, b, c, reduction: Some(reduction), to }
+            Step::Chain { chain, a, b, c, reduction: Some(reduction), to, keep: true }
         }
         Step::Binary { op: first, a, b, .. } => {
             let chain = Chain { first, second: Second::None, reduce };
             let Some((a, b)) = in_order(first, a, b).filter(|_| chain.exists()) else { return };
-            Step::Chain { chain, a, b, c: Source::Reg(0), reduction: Some(reduction), to }
+            Step::Chain {
+                chain,
+                a,
+                b,
+                c: Source::Reg(0),
+                reduction: Some(reduction),
+                to,
+                keep: true,
+            }
         }
         _ => return,
     };
@@ -185,6 +193,16 @@ pub(super) fn homes(pass: &mut Pass, alone: &[bool]) {
         _ => true,
     });
     pass.homes = homes;
+}
+
+/// Notes which results of super-instructions nobody reads. After [`homes`].
+pub(super) fn unread(pass: &mut Pass) {
+    let uses = uses(pass);
+    for step in &mut pass.steps {
+        if let Step::Chain { reduction: Some(_), to, keep, .. } = step {
+            *keep = uses[*to as usize] > 0 || pass.homes.iter().any(|(temp, _)| temp == to);
+        }
+    }
 }
 
 /// Whether nothing but operand `access` touches the slot.

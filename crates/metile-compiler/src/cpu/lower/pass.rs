@@ -294,6 +294,7 @@ impl Lowering<'_> {
             fuse::choices(&mut open.pass);
             let alone = open.written_alone(&self.roots);
             fuse::homes(&mut open.pass, &alone);
+            fuse::unread(&mut open.pass);
             reuse_temps(&mut open.pass);
             summarize(&mut open.pass);
             open.pass.first_access = self.accesses;

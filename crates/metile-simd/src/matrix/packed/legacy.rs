@@ -55,34 +55,45 @@ unsafe fn leading<L: Lanes, const MIN: bool>(
 ) {
     let numbers = if MIN { 2 } else { 1 };
     let step = LANES / numbers;
-    for at in (0..count).step_by(step) {
-        // Collected in registers: a vector read back right after its words were written would wait
-        // for them to reach the cache.
-        let half = |i: usize| {
+    let half = |block: usize| {
+        // SAFETY: a block in memory.
+        u32::from(unsafe { first.wrapping_add(block * bytes).cast::<u16>().read_unaligned() })
+    };
+    // Collected in registers: a vector read back right after its words were written would wait for them
+    // to reach the cache.
+    let pair = |at: usize, i: usize| {
+        if MIN {
             // SAFETY: a block in memory.
-            u32::from(unsafe {
-                first.wrapping_add((at + i) * bytes).cast::<u16>().read_unaligned()
-            })
-        };
-        let pair = |i: usize| {
-            if MIN {
-                // SAFETY: a block in memory.
-                unsafe { first.wrapping_add((at + i) * bytes).cast::<u32>().read_unaligned() }
-            } else {
-                half(2 * i) | half(2 * i + 1) << 16
-            }
-        };
-        let left = count - at;
-        let pairs = if left >= step {
-            std::array::from_fn(pair)
-        } else if MIN {
-            std::array::from_fn(|i| if i < left { pair(i) } else { 0 })
+            unsafe { first.wrapping_add((at + i) * bytes).cast::<u32>().read_unaligned() }
         } else {
-            let present = |i: usize| if i < left { half(i) } else { 0 };
-            std::array::from_fn(|i| present(2 * i) | present(2 * i + 1) << 16)
-        };
-        // SAFETY: the array has room for whole vectors.
-        unsafe { L::from_f16(pairs).store(scales.add(at * numbers)) };
+            half(at + 2 * i) | half(at + 2 * i + 1) << 16
+        }
+    };
+    // SAFETY: the array has room for whole vectors.
+    let write = |at: usize, pairs| unsafe { L::from_f16(pairs).store(scales.add(at * numbers)) };
+    let whole = count / step * step;
+    let left = count - whole;
+    if left > 0 && whole > 0 {
+        // What is written beyond the last block has to be zeros.
+        write(whole, [0; 4]);
+    }
+    for at in (0..whole).step_by(step) {
+        write(at, std::array::from_fn(|i| pair(at, i)));
+    }
+    if left > 0 && whole > 0 {
+        // With some blocks that were converted before: it takes longer to tell which there are.
+        let at = count - step;
+        write(at, std::array::from_fn(|i| pair(at, i)));
+    } else if left > 0 {
+        let present = |i: usize| if i < left { half(i) } else { 0 };
+        write(
+            0,
+            std::array::from_fn(|i| match MIN {
+                true if i < left => pair(0, i),
+                true => 0,
+                false => present(2 * i) | present(2 * i + 1) << 16,
+            }),
+        );
     }
 }
 
