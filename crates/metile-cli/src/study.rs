@@ -9,7 +9,7 @@ use metile_bench::environment;
 use metile_bench::schema::write::Destination;
 use metile_bench::schema::{Acceptance, Clock, Declaration, GateClass, Report, Status};
 use metile_bench::study::driver::{self, Finished, Run};
-use metile_bench::study::{Named, Entry, OptionKind, OptionSpec, Setup, catalogue};
+use metile_bench::study::{Chosen, Entry, OptionKind, OptionSpec, Setup, catalogue};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -192,7 +192,7 @@ pub fn run(matches: &ArgMatches) -> anyhow::Result<()> {
     let all = catalogue();
     let entry = all.iter().find(|e| (e.declaration)().name == name).context("no such study")?;
     let device = *matches.get_one::<DeviceName>("device").context("no device")?;
-    let chosen = Named::new(entry.options, given(entry, matches))?;
+    let chosen = Chosen::new(entry.options, given(entry, matches))?;
     let seed = *matches.get_one::<u64>("seed").context("no seed")?;
     let device = device.open()?;
     let device_name = device.name().to_owned();
