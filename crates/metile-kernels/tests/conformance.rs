@@ -51,10 +51,10 @@ fn check(families: &[&str]) {
                 }
             };
             failures.extend(failure(case, &device, &outcome));
-            if let Some(reference) = reference.as_ref().filter(|_| case.exact) {
-                if reference.bits() != outcome.bits() {
-                    failures.push(format!("{case:?}: {} is not the interpreter's", device.name()));
-                }
+            if let Some(reference) = reference.as_ref().filter(|_| case.exact)
+                && reference.bits() != outcome.bits()
+            {
+                failures.push(format!("{case:?}: {} is not the interpreter's", device.name()));
             }
             reference.get_or_insert(outcome);
         }

@@ -159,12 +159,12 @@ pub(super) fn chunks(asked: &[u64], device: &str) -> Result<Vec<usize>, OpenErro
             "--chunk-sizes lacks {lacking}: 128, 256, 512 and 1024 always run"
         )));
     }
-    if let Some(more) = asked.iter().find(|size| !CHUNKS.contains(size)) {
-        if device != "cuda" || *more < 1024 {
-            return Err(OpenError::Missing(format!(
-                "--chunk-sizes {more}: beside 128, 256, 512 and 1024 there are larger ones, on cuda"
-            )));
-        }
+    if let Some(more) = asked.iter().find(|size| !CHUNKS.contains(size))
+        && (device != "cuda" || *more < 1024)
+    {
+        return Err(OpenError::Missing(format!(
+            "--chunk-sizes {more}: beside 128, 256, 512 and 1024 there are larger ones, on cuda"
+        )));
     }
     let mut sizes: Vec<usize> = asked.iter().map(|&size| size as usize).collect();
     sizes.sort_unstable();
