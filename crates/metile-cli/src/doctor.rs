@@ -7,7 +7,7 @@ use metile::Device;
 use metile::runtime::differential::{Reported, Verdict, compare, exact};
 use metile_ir::interp::{Argument, Buffer};
 use metile_ir::tile::Verified;
-use metile_kernels::suite::{Case, Outcome, cases};
+use metile_kernels::suite::{Case, cases};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
