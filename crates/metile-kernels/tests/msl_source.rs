@@ -38,6 +38,5 @@ sources! {
     softmax: "softmax_row" [] false;
     rms_norm: "rms_norm_row" [] false;
     transpose: "transpose_tiles" [] false;
-    gemm: "gemm_tiles" [] false;
     argmax: "argmax_row" [] false;
 }
