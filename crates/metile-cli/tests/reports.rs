@@ -124,10 +124,10 @@ fn diagrams_are_of_the_compiler_s_own_structures() {
         (output.status.code(), stderr(&output), std::fs::read_to_string(&out).unwrap_or_default())
     };
     let shown = Command::new(env!("CARGO_BIN_EXE_metile"))
-        .args(["kernel", "show", "gemm", "--as", "schedule"])
+        .args(["kernel", "show", "gemm_tiles", "--as", "schedule"])
         .output()
         .unwrap();
-    let (_, errors, pipeline) = draw("pipeline", "gemm");
+    let (_, errors, pipeline) = draw("pipeline", "gemm_tiles");
     // Every stage of the schedule is a box, with the same counts.
     let stages: Vec<String> = stdout(&shown)
         .lines()
@@ -139,7 +139,7 @@ fn diagrams_are_of_the_compiler_s_own_structures() {
     for pass in stages {
         assert!(pipeline.contains(&format!(": {pass}<")), "{pass}");
     }
-    let (_, errors, memory) = draw("memory", "gemm");
+    let (_, errors, memory) = draw("memory", "gemm_tiles");
     assert!(memory.contains("accumulator") && memory.contains("bytes of scratch"), "{errors}");
     let (code, errors, none) = draw("memory", "softmax");
     assert!(code == Some(1) && none.is_empty() && errors.contains("no matrix product"), "{errors}");

@@ -21,6 +21,15 @@ fn ready() -> bool {
     }
 }
 
+/// Whether tests run that take clang minutes: with `METILE_SLOW_TESTS`, which CI does not set.
+fn slow(what: &str) -> bool {
+    let wanted = std::env::var_os("METILE_SLOW_TESTS").is_some();
+    if !wanted {
+        eprintln!("skipped: {what} takes minutes; METILE_SLOW_TESTS=1 runs it");
+    }
+    wanted
+}
+
 fn bits(outcome: &Outcome) -> Vec<u64> {
     outcome.values.iter().map(|v| v.to_bits()).collect()
 }
@@ -77,6 +86,9 @@ fn norms() {
 
 #[test]
 fn projections() {
+    if !slow("projections") {
+        return;
+    }
     check(&["projection"]);
 }
 
@@ -92,6 +104,9 @@ fn decode_attention() {
 
 #[test]
 fn prefill_attention() {
+    if !slow("prefill attention") {
+        return;
+    }
     check(&["prefill_attention"]);
 }
 

@@ -40,8 +40,15 @@ impl std::fmt::Display for Arch {
 }
 
 /// Options besides the architecture: IEEE arithmetic, operations fused only where the kernel says so.
-pub(super) const OPTIONS: [&str; 5] =
-    ["--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"];
+pub(super) const OPTIONS: [&str; 6] = [
+    "--std=c++17",
+    "--fmad=false",
+    "--ftz=false",
+    "--prec-div=true",
+    "--prec-sqrt=true",
+    // Variables that nothing uses: the compiler drops them.
+    "--diag-suppress=177",
+];
 
 /// What NVRTC makes of a source.
 #[derive(Clone, Debug)]
