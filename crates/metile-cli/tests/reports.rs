@@ -141,8 +141,8 @@ fn diagrams_are_of_the_compiler_s_own_structures() {
     }
     let (_, errors, memory) = draw("memory", "gemm_tiles");
     assert!(memory.contains("accumulator") && memory.contains("bytes of scratch"), "{errors}");
-    let (code, errors, none) = draw("memory", "softmax");
+    let (code, errors, none) = draw("memory", "softmax_row");
     assert!(code == Some(1) && none.is_empty() && errors.contains("no matrix product"), "{errors}");
-    let (_, errors, threads) = draw("threads", "softmax");
+    let (_, errors, threads) = draw("threads", "softmax_row");
     assert!(threads.contains("thread 0") && threads.contains("pass over"), "{errors}");
 }
