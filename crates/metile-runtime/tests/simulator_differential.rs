@@ -1,7 +1,7 @@
 //! Random programs, lowered for every GPU and simulated, against the interpreter: the same bits wherever operations are
 //! exact, and nothing found.
 //!
-//! `METILE_RANDOM_PROGRAMS` sets how many programs; `METILE_RANDOM_SEED` where they start.
+//! `METILE_RANDOM_SIMULATED` sets how many programs; `METILE_RANDOM_SEED` where they start.
 
 use metile_compiler::gpu::Target;
 use metile_device::sim::Options;
@@ -18,7 +18,7 @@ fn number(variable: &str, default: u64) -> u64 {
 fn check(target: Target) {
     let first = number("METILE_RANDOM_SEED", 0);
     let (mut failures, mut refused, mut same) = (Vec::new(), Vec::new(), 0);
-    for seed in first..first + number("METILE_RANDOM_PROGRAMS", 300) {
+    for seed in first..first + number("METILE_RANDOM_SIMULATED", 60) {
         let options = Options { seed, step_limit: 20_000_000, ..Options::default() };
         let simulator = Simulator { target, options };
         let verdict = compare(seed, &exact(), Reported::Any, |kernel, grid, arguments, buffers| {
