@@ -39,14 +39,14 @@ impl std::fmt::Display for Arch {
     }
 }
 
-/// Options besides the architecture: IEEE arithmetic, operations fused only where the kernel says so.
+/// Options besides the architecture: IEEE arithmetic, operations fused only where the kernel says so; and no word of values that
+/// Device IR has and nobody uses.
 pub(super) const OPTIONS: [&str; 6] = [
     "--std=c++17",
     "--fmad=false",
     "--ftz=false",
     "--prec-div=true",
     "--prec-sqrt=true",
-    // Variables that nothing uses: the compiler drops them.
     "--diag-suppress=177",
 ];
 
