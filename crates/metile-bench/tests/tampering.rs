@@ -45,6 +45,49 @@ fn the_reports_are_whole_before_they_are_broken() {
     good(&generations("qwen3-end-to-end", &["ttft", "decode", "total"], "row", &["8", "32"]));
 }
 
+/// A study that validates a model and times nothing.
+fn validation() -> Report {
+    let mut report = chunked_prefill();
+    report.declaration.name = "matrix-attention".to_owned();
+    report.declaration.metrics.clear();
+    (report.declaration.pairs, report.declaration.warmups) = (0, 0);
+    report.phases.truncate(1);
+    let phase = &mut report.phases[0];
+    (phase.scope, phase.pairs) = (Scope::Measurement, 0);
+    (phase.before, phase.after, phase.selection) = (None, None, None);
+    phase.overall.clear();
+    for case in &mut phase.cases {
+        case.warmups = 0;
+        case.trials.clear();
+        case.warmup_runs.clear();
+        case.medians.clear();
+        case.summaries.clear();
+    }
+    report
+}
+
+#[test]
+fn a_study_that_times_nothing_has_gates_and_no_runs() {
+    let whole = checked(&validation());
+    assert!(whole.is_good(), "{:#?}", whole.findings.wrong);
+    let rules: [(&str, Break); 4] = [
+        ("trial count", |r| {
+            r.phases[0].cases[0].trials = chunked_prefill().phases[0].cases[0].trials.clone();
+        }),
+        ("trial count", |r| r.phases[0].pairs = 5),
+        // Without metrics but with pairs it is a study that lost its trials.
+        ("trial count", |r| r.declaration.pairs = 5),
+        ("gate before timing", |r| r.phases[0].cases[0].gates.clear()),
+    ];
+    for (rule, breaking) in rules {
+        let mut report = validation();
+        breaking(&mut report);
+        let broken = checked(&report);
+        let found = broken.findings.wrong.iter().any(|f| f.rule == rule);
+        assert!(found, "{rule}: {:#?}", broken.findings.wrong);
+    }
+}
+
 #[test]
 fn each_rule_of_trials_broken_once() {
     let rules: [(&str, Break); 16] = [

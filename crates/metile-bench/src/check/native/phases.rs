@@ -11,7 +11,9 @@ pub(super) fn verify(report: &Report, findings: &mut Findings) {
         if report.phases[..p].iter().any(|other| other.name == phase.name) {
             findings.wrong("complete", &place, "two phases of one name");
         }
-        if report.status == Status::Complete && (phase.before.is_none() || phase.after.is_none()) {
+        let timed = !is_untimed(report);
+        let conditions = phase.before.is_some() && phase.after.is_some();
+        if report.status == Status::Complete && timed && !conditions {
             findings.wrong("conditions before and after", &place, "the machine's state is missing");
         }
         for (c, case) in phase.cases.iter().enumerate() {
@@ -37,11 +39,26 @@ pub(super) fn verify(report: &Report, findings: &mut Findings) {
     }
 }
 
+/// A study that validates and times nothing: it declares neither metrics nor pairs.
+fn is_untimed(report: &Report) -> bool {
+    report.declaration.metrics.is_empty() && report.declaration.pairs == 0
+}
+
 fn verify_case(report: &Report, phase: &Phase, case: &Case, place: &str, findings: &mut Findings) {
     for name in &case.arms {
         if !report.arms.iter().any(|arm| arm.name == *name) {
             findings.wrong("complete", place, format!("`{name}` is no arm of this report"));
         }
+    }
+    if is_untimed(report) {
+        if phase.pairs > 0 || !case.trials.is_empty() || !case.warmup_runs.is_empty() {
+            findings.wrong(
+                "trial count",
+                place,
+                "nothing is timed in this study, and there are runs",
+            );
+        }
+        return;
     }
     if phase.pairs == 0 || case.trials.is_empty() {
         findings.wrong("trial count", place, "there are no trials");
@@ -78,7 +95,7 @@ fn verify_case(report: &Report, phase: &Phase, case: &Case, place: &str, finding
         }
     }
     order(report, case, place, findings);
-    inputs(case, place, findings);
+    inputs(report, case, place, findings);
     warmups(case, place, findings);
     for arm in &case.arms {
         speed(report, case, arm, place, findings);
@@ -134,7 +151,7 @@ fn order(report: &Report, case: &Case, place: &str, findings: &mut Findings) {
 }
 
 /// All arms of a pair have the same inputs; kernel studies draw new ones for every pair.
-fn inputs(case: &Case, place: &str, findings: &mut Findings) {
+fn inputs(report: &Report, case: &Case, place: &str, findings: &mut Findings) {
     let mut by_pair: BTreeMap<u64, BTreeSet<&str>> = BTreeMap::new();
     for trial in &case.trials {
         by_pair.entry(trial.pair).or_default().insert(&trial.inputs_sha256);
@@ -146,7 +163,7 @@ fn inputs(case: &Case, place: &str, findings: &mut Findings) {
             format!("the arms of pair {pair} had different inputs"),
         );
     }
-    let kernel = case.trials.iter().all(|trial| trial.output_sequence.is_none());
+    let kernel = report.subject.checkpoints.is_empty();
     let different: BTreeSet<&str> = case.trials.iter().map(|t| t.inputs_sha256.as_str()).collect();
     if kernel && different.len() < by_pair.len() {
         findings.wrong("fresh inputs", place, "two pairs of a kernel study had the same inputs");
