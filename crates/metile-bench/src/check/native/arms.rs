@@ -48,12 +48,14 @@ pub(super) fn verify(report: &Report, findings: &mut Findings) {
     fingerprints(report, findings);
 }
 
-/// A compiler comparison is of code made by the same tools in the same way. Vendors' own binaries stand beside it.
+/// A compiler comparison is of code made by the same tools in the same way. What vendors make stands beside it.
 fn toolchains(report: &Report, findings: &mut Findings) {
     if !COMPILER_STUDIES.contains(&report.declaration.name.as_str()) {
         return;
     }
-    let ours = report.arms.iter().filter(|arm| arm.toolchain.path != "vendor_binary");
+    let ours = report.arms.iter().filter(|arm| {
+        arm.toolchain.path != "vendor_binary" && !arm.toolchain.compiler.starts_with("the vendor's")
+    });
     let mut ours = ours.enumerate();
     let Some((_, first)) = ours.next() else { return };
     for (_, arm) in ours {
@@ -87,20 +89,23 @@ fn precision(report: &Report, findings: &mut Findings) {
             format!("`{}` may reduce precision and `{}` may not", relaxed.name, strict.name),
         );
     }
-    let probed: Vec<_> = report
+    // The first word is what ran; the rest says how it was found out.
+    let probed: Vec<(&str, &str)> = report
         .arms
         .iter()
-        .filter(|arm| ["f32", "tf32", "f16"].contains(&arm.precision.probed.as_str()))
+        .filter_map(|arm| {
+            let word = arm.precision.probed.split([' ', ',', ':']).next()?;
+            ["f32", "tf32", "f16", "reduced", "neither"]
+                .contains(&word)
+                .then_some((arm.name.as_str(), word))
+        })
         .collect();
-    if let [first, rest @ ..] = probed.as_slice() {
-        for arm in rest.iter().filter(|arm| arm.precision.probed != first.precision.probed) {
+    if let [(name, first), rest @ ..] = probed.as_slice() {
+        for (other, word) in rest.iter().filter(|(_, word)| word != first) {
             findings.wrong(
                 "same precision on both sides",
                 "arms",
-                format!(
-                    "the probe found {} in `{}` and {} in `{}`",
-                    first.precision.probed, first.name, arm.precision.probed, arm.name
-                ),
+                format!("the probe found {first} in `{name}` and {word} in `{other}`"),
             );
         }
     }
