@@ -1,7 +1,7 @@
 //! Every observation a dot, in columns, with the median marked.
 
 use super::axis::Axis;
-use super::canvas::{Align, Canvas, DrawError, Face, wrap};
+use super::canvas::{Align, Canvas, DrawError, Face, width, wrap};
 use super::draw::Frame;
 use super::figure::{DotColumn, DotGroup, Panel, Scale};
 use super::outline::outline;
@@ -81,7 +81,14 @@ pub(super) fn draw(
             draw_column(canvas, set, &axis, (middle, column / 2 - 4), &y, (top, bottom))?;
             let face = Face { size: 10.5, bold: false, colour: theme.ink() };
             if let Some(center) = set.center {
-                canvas.text(&axis.shown(center), (middle, bottom + 12), face, Align::Center)?;
+                let mut text = axis.shown(center);
+                // The axis has the unit, where there is no room for it here.
+                if width(&text, face.size, false) > column
+                    && let Some((number, _)) = text.split_once(' ')
+                {
+                    text = number.to_owned();
+                }
+                canvas.text(&text, (middle, bottom + 12), face, Align::Center)?;
             }
             if !set.note.is_empty() {
                 let face = Face { bold: true, ..face };

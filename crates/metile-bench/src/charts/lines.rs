@@ -130,8 +130,12 @@ fn draw_points(
         let falls = [n.checked_sub(1).and_then(height), height(n + 1)]
             .into_iter()
             .flatten()
-            .any(|other| other < at.1 - 6);
-        let room = |under: bool| at.0 - half >= free[usize::from(under)];
+            .any(|other| other < at.1 - 6)
+            // Under the axis there are other figures.
+            && at.1 + 20 < bottom;
+        let room = |under: bool| {
+            at.0 - half >= free[usize::from(under)] && !(under && at.1 + 20 >= bottom)
+        };
         let under = match (room(falls), room(!falls)) {
             (true, _) => falls,
             (false, true) => !falls,

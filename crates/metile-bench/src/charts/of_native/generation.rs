@@ -162,12 +162,12 @@ fn model(report: &Report) -> String {
 }
 
 fn label(case: &Case) -> String {
+    if let Some(context) = number(case, "context") {
+        return format!("after {context}");
+    }
     match (number(case, "prompt_tokens"), number(case, "output_tokens")) {
         (Some(prompt), Some(output)) => format!("{prompt} in\n{output} out"),
-        _ => match number(case, "context") {
-            Some(context) => format!("after {context}"),
-            None => case.name.clone(),
-        },
+        _ => case.name.clone(),
     }
 }
 
@@ -185,7 +185,10 @@ fn time_panel(report: &Report, metric: &str, scale: Scale) -> Panel {
         label: label(case),
         columns: arms(report, case, metric, &|_| String::new()),
     });
-    let heading = format!("Time: {}", in_words(metric));
+    let heading = match metric {
+        "time" => "Time".to_owned(),
+        other => format!("Time: {}", in_words(other)),
+    };
     dots(heading, in_words(metric), Unit::Seconds, groups.collect(), scale)
 }
 
@@ -235,7 +238,7 @@ pub(super) fn interleaving(report: &Report) -> Chart {
         let words = metric.replace('_', " ");
         let panel = dots(words.clone(), &words, Unit::Seconds, groups.collect(), Scale::FromZero);
         match rows.last_mut() {
-            Some(row) if row.len() < 3 => row.push(panel),
+            Some(row) if row.len() < 2 => row.push(panel),
             _ => rows.push(vec![panel]),
         }
     }

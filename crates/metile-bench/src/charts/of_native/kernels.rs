@@ -19,6 +19,12 @@ fn comparisons(report: &Report) -> Vec<(String, String, String)> {
     all
 }
 
+/// A title with a capital first letter.
+fn capitalized(title: &str) -> String {
+    let mut letters = title.chars();
+    letters.next().map_or(String::new(), |c| c.to_uppercase().chain(letters).collect())
+}
+
 fn cases(report: &Report) -> impl Iterator<Item = &Case> {
     report.phases.iter().flat_map(|p| &p.cases)
 }
@@ -89,11 +95,7 @@ pub(super) fn results(name: &'static str, reports: &[&Report]) -> Chart {
     if with_interval {
         key.push("Whisker under a bar: interval of the estimate, at least 95 %, from order statistics of the paired ratios (sign test) or resampled pairs, as the report names it".to_owned());
     }
-    let titles: Vec<&str> = reports.iter().map(|r| r.declaration.title.as_str()).collect();
-    let mut title = titles.first().map_or(String::new(), |t| (*t).to_owned());
-    if let Some(first) = title.get(..1) {
-        title = format!("{}{}", first.to_uppercase(), &title[1..]);
-    }
+    let title = reports.first().map_or(String::new(), |r| capitalized(&r.declaration.title));
     Chart {
         name,
         title,
@@ -147,7 +149,13 @@ pub(super) fn sweep(report: &Report, name: &'static str, parameters: &[&str]) ->
         return None;
     }
     let x = if name == "matched-matrix" { "rows" } else { "width N" };
-    Some(sweeps::ratios(name, &report.declaration.title, x, &points, facts(&[report])))
+    Some(sweeps::ratios(
+        name,
+        &capitalized(&report.declaration.title),
+        x,
+        &points,
+        facts(&[report]),
+    ))
 }
 
 /// Weight bytes over each arm's median time, beside the first baseline.
