@@ -322,9 +322,19 @@ impl Dispatch {
         &self.bindings.storages
     }
 
-    /// The program that runs in its text form, and what the device makes of it, as text.
+    /// The program that runs in its text form, and what the device is given for it, as text: nothing that differs
+    /// from run to run.
     pub fn program(&self) -> (String, String) {
         let emitted = match &self.bound {
+            Some(Bound::Cuda(bound)) => bound.source().to_owned(),
+            _ => self.on_device(),
+        };
+        (self.compiled.optimized.kernel.kernel().to_string(), emitted)
+    }
+
+    /// What the device makes of the kernel, and how.
+    fn on_device(&self) -> String {
+        match &self.bound {
             Some(Bound::Cpu(_)) => {
                 format!("{}\n{}", cpu::schedule(self.grid), self.compiled.form())
             }
@@ -334,8 +344,7 @@ impl Dispatch {
             #[cfg(any(target_vendor = "apple", metile_check_metal))]
             Some(Bound::Metal(bound)) => bound.explain(),
             None => String::new(),
-        };
-        (self.compiled.optimized.kernel.kernel().to_string(), emitted)
+        }
     }
 
     fn explain(&self) -> String {
@@ -362,7 +371,7 @@ impl Dispatch {
         }
         let _ = write!(text, "{kernel}");
         if self.bound.is_some() {
-            let _ = write!(text, "\n{}", self.program().1);
+            let _ = write!(text, "\n{}", self.on_device());
         }
         text
     }

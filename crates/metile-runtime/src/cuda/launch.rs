@@ -152,6 +152,11 @@ impl Bound {
         Ok(before.until(&after)?)
     }
 
+    /// The source that it was compiled from.
+    pub fn source(&self) -> &str {
+        &self.code.source.text
+    }
+
     /// What runs, and how it was made.
     pub fn explain(&self) -> String {
         let (program, code, gpu) = (self.program.program(), &self.code, &self.gpu);
