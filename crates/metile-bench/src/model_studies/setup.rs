@@ -13,7 +13,7 @@ use metile_models::checkpoint::Checkpoint;
 use metile_models::decoder::WeightType;
 use metile_models::tokenizer::Tokenizer;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Options of every study of models.
 pub const MODEL: OptionSpec = OptionSpec {
@@ -114,6 +114,15 @@ fn missing(problem: impl std::fmt::Display) -> OpenError {
     OpenError::Missing(problem.to_string())
 }
 
+/// Whether `baseline` loads checkpoints such as `path`: folders with safetensors, or GGUF files.
+fn takes(baseline: Baseline, path: &Path) -> bool {
+    match baseline {
+        Baseline::LlamaCpp => path.is_file(),
+        Baseline::Candle => true,
+        _ => path.is_dir(),
+    }
+}
+
 /// The checkpoint that `--model` names.
 ///
 /// # Errors
@@ -194,7 +203,10 @@ pub fn open(setup: &Setup, capacity: usize) -> Result<Opened, OpenError> {
     };
     let threads = cpu::threads().map_err(missing)?;
     let rival = |baseline, dtype| {
-        let checkpoint = other.as_deref().unwrap_or(&path);
+        let checkpoint = match &other {
+            Some(other) if !takes(baseline, &path) => other,
+            _ => &path,
+        };
         let setup = RivalSetup { checkpoint, dtype, capacity, threads, variant };
         WorkerRival::start(baseline, device, &setup)
     };

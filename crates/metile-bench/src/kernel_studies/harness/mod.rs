@@ -191,8 +191,9 @@ impl Open {
 
     /// Refuses an arm whose output takes long to read the first time: work that went on after the clock stopped.
     fn refuse_unfinished(&mut self, n: usize, inputs: &[Vec<f32>]) -> Result<(), Refusal> {
-        /// Seconds of work and reading that are enough to tell.
-        const ENOUGH: f64 = 4e-3;
+        /// Seconds of work and reading that are enough to tell. Threads that still spin after their work make the first reading slower by a
+        /// few milliseconds, however much work there was.
+        const ENOUGH: f64 = 16e-3;
         let name = self.arms[n].name.clone();
         let arm = &mut self.arms[n].arm;
         arm.set_inputs(inputs)?;
