@@ -181,6 +181,9 @@ pub struct Wgmma {
     pub a: WgmmaOperand,
     /// The right operand.
     pub b: WgmmaOperand,
+    /// Whether it may still be under way when the next statement begins: then nothing but [`MatrixOp::WgmmaWait`] may read its sums, and
+    /// its operands stay as they are until that.
+    pub in_flight: bool,
 }
 
 /// How an operand of [`Wgmma`] lies in its buffer.
@@ -226,6 +229,8 @@ pub enum MatrixOp {
     /// Begins when the warpgroup's threads are here and ends when the sums are there; what threads wrote to the operands was made
     /// visible by [`SyncOp::AsyncFence`] and a barrier.
     Wgmma(Wgmma),
+    /// `sums: f32 x n -> same`: what a product in flight gave, when all of the warp's are done.
+    WgmmaWait,
     /// `value: T -> fragment`: every element of every matrix.
     FillFragment,
     /// `offset: i32 -> fragment`: from shared memory, row by row.

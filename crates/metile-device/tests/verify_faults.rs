@@ -419,7 +419,15 @@ fn products_of_warpgroups() {
         let c = b.spread(c, registers);
         let side = |outer| WgmmaOperand { buffer: tile, outer, sum_inside: true };
         let (left, right) = (side(64), side(64));
-        let op = Wgmma { dtype: F16, row_blocks: 1, columns, sum: 64, a: left, b: right };
+        let op = Wgmma {
+            dtype: F16,
+            row_blocks: 1,
+            columns,
+            sum: 64,
+            a: left,
+            b: right,
+            in_flight: false,
+        };
         let op = Op::Matrix(MatrixOp::Wgmma(op));
         b.one(op, &[zero, zero, c], Type::registers(F32, registers));
     };

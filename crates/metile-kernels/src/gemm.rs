@@ -144,13 +144,20 @@ macro_rules! with_tiles {
         match ($machine, $m, $n) {
             (_, 0..=32, 0..=64) => $kernel::<$($ty,)* 32, 64, 64>($($argument),*)
                 .grid(($n.div_ceil(64), $m.div_ceil(32) $(, $batch)?)),
-            // Fewer large tiles than a GPU has multiprocessors would leave some without work.
-            (Machine::Gpu, m, n) if m.div_ceil(128) * n.div_ceil(128) < 128 => {
-                $kernel::<$($ty,)* 64, 64, 64>($($argument),*)
-                    .grid(($n.div_ceil(64), $m.div_ceil(64) $(, $batch)?))
-            }
-            (Machine::Gpu, ..) => $kernel::<$($ty,)* 128, 128, 64>($($argument),*)
-                .grid(($n.div_ceil(128), $m.div_ceil(128) $(, $batch)?)),
+            // Fewer large tiles than a GPU has multiprocessors would leave some without work. What no matrix unit multiplies passes
+            // through registers in shorter steps.
+            (Machine::Gpu, m, n) if m.div_ceil(128) * n.div_ceil(128) < 128 => match size_of::<T>() {
+                4 => $kernel::<$($ty,)* 64, 128, 32>($($argument),*)
+                    .grid(($n.div_ceil(128), $m.div_ceil(64) $(, $batch)?)),
+                _ => $kernel::<$($ty,)* 64, 64, 64>($($argument),*)
+                    .grid(($n.div_ceil(64), $m.div_ceil(64) $(, $batch)?)),
+            },
+            (Machine::Gpu, ..) => match size_of::<T>() {
+                4 => $kernel::<$($ty,)* 128, 128, 32>($($argument),*)
+                    .grid(($n.div_ceil(128), $m.div_ceil(128) $(, $batch)?)),
+                _ => $kernel::<$($ty,)* 128, 128, 64>($($argument),*)
+                    .grid(($n.div_ceil(128), $m.div_ceil(128) $(, $batch)?)),
+            },
             (_, 0..=511, _) | (_, _, 0..=511) => $kernel::<$($ty,)* 64, 128, 256>($($argument),*)
                 .grid(($n.div_ceil(128), $m.div_ceil(64) $(, $batch)?)),
             _ => $kernel::<$($ty,)* 128, 512, 256>($($argument),*)

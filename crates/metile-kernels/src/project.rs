@@ -112,13 +112,18 @@ pub fn project_swiglu_tiles<
 /// The sides of the tiles: rows of x, rows of w, columns of both.
 type Sides = (usize, usize, usize);
 
-/// The sides for GPUs: one row meets few weight rows at a time, since a block's registers hold them.
-fn gpu_sides(rows: usize, k: usize) -> Sides {
+/// Multiprocessors of a large GPU: with fewer programs some have no work.
+const PROCESSORS: usize = 128;
+
+/// The sides for GPUs: one row meets few weight rows at a time, since a block's registers hold them, and the fewer, the fewer there are.
+fn gpu_sides(rows: usize, n: usize, k: usize) -> Sides {
     match rows {
         0..=16 if k <= 256 => (16, 32, 256),
+        0..=1 if n < WIDE => (1, 8, 1024),
         0..=1 => (1, 16, 512),
         2..=16 => (16, 32, 256),
-        _ => (64, 128, 64),
+        _ if rows.div_ceil(128) * n.div_ceil(128) < PROCESSORS => (64, 128, 32),
+        _ => (128, 128, 32),
     }
 }
 
@@ -131,7 +136,7 @@ const WIDE: usize = 8192;
 /// weights that each program packs or decodes once. Few instances: each is compiled for every format.
 fn sides(machine: Machine, rows: usize, n: usize, k: usize) -> Sides {
     if machine == Machine::Gpu {
-        return gpu_sides(rows, k);
+        return gpu_sides(rows, n, k);
     }
     match rows {
         0..=1 if n >= WIDE => (1, 128, 2048),
@@ -149,7 +154,7 @@ macro_rules! with_sides {
         with_sides!(@ $sides, $rows, $n, $kernel, ($($ty),*), ($($argument),*),
             [
                 (1, 32, 2048) (1, 128, 2048) (16, 32, 256) (16, 64, 2048) (64, 64, 256) (1, 16, 512)
-                (64, 128, 64)
+                (1, 8, 1024) (64, 128, 32) (128, 128, 32)
             ],
             (256, 192, 512))
     };

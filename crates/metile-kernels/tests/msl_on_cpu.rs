@@ -94,7 +94,7 @@ fn projections() {
 
 #[test]
 fn steps_of_a_decoder() {
-    check(&["embedding", "quantize_q8", "rope", "kv_write", "argmax"]);
+    check(&["embedding", "quantize_q8", "rope", "kv_write", "ready_heads", "argmax"]);
 }
 
 #[test]

@@ -43,18 +43,6 @@ macro_rules! vector {
                 }
             }
 
-            /// RMSNorm of each head of `x` with these weights, in place, as [`kernels::head_norm`] does.
-            pub fn head_norm<'c>(
-                &'c self,
-                x: &'c mut Tensor<f32, 3>,
-                eps: f32,
-                state: &'c Tensor<i64, 1>,
-            ) -> KernelCall<'c> {
-                match self {
-                    $(Vector::$name(weight) => kernels::head_norm(x, weight, eps, state),)*
-                }
-            }
-
             /// The values, on the host.
             ///
             /// # Errors

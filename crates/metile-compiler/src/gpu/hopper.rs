@@ -5,7 +5,7 @@ use super::facts::Facts;
 use super::layout::{Bit, Layout, bits};
 use super::pipeline::staged_loads;
 use metile_ir::DType;
-use metile_ir::tile::{Kernel, OpId, OpKind};
+use metile_ir::tile::{Kernel, OpId, OpKind, Value};
 use std::collections::{HashMap, HashSet};
 
 /// Registers of sums that a thread may have.
@@ -96,4 +96,46 @@ pub fn pipelines(
         }
     }
     (found, blocks)
+}
+
+/// Products of pipelined loops that can go on while the next iteration begins: nothing but the next product takes their sums, and all operands
+/// are copied ahead.
+pub fn in_flight(
+    kernel: &Kernel,
+    dots: &HashSet<OpId>,
+    pipelines: &HashMap<OpId, Pipeline>,
+) -> HashSet<OpId> {
+    let mut found = HashSet::new();
+    for (&id, pipeline) in pipelines {
+        let region = kernel.ops[id].regions[0];
+        let inside = kernel.walk(region);
+        let here: Vec<OpId> = inside.iter().copied().filter(|op| dots.contains(op)).collect();
+        let Some(end) = kernel.regions[region].ops.last().map(|&end| &kernel.ops[end]) else {
+            continue;
+        };
+        let uses = |value: Value| {
+            inside
+                .iter()
+                .map(|&op| kernel.ops[op].operands.iter().filter(|&&o| o == value).count())
+                .sum::<usize>()
+        };
+        let copied =
+            |value: Value| kernel.defining_op(value).is_some_and(|op| pipeline.loads.contains(&op));
+        let carried = |&dot: &OpId| {
+            let op = &kernel.ops[dot];
+            let place = end.operands.iter().position(|&v| v == op.results[0]);
+            let argument = place.map(|n| kernel.regions[region].arguments[n + 1]);
+            kernel.regions[region].ops.contains(&dot)
+                && argument == Some(op.operands[2])
+                && uses(op.operands[2]) == 1
+                && uses(op.results[0]) == 1
+                && copied(op.operands[0])
+                && copied(op.operands[1])
+        };
+        // One that is waited for ends the others' flight.
+        if here.iter().all(carried) {
+            found.extend(here);
+        }
+    }
+    found
 }

@@ -62,19 +62,25 @@ impl Layout {
         Layout::dealt(&order, vector, warp_bits)
     }
 
-    /// A layout for sums of products: `rows` × `columns` registers of a thread beside each other, neighbouring threads along columns.
+    /// A layout for sums of products: a thread has `rows` × `columns` of them. Up to four neighbours along each axis are registers of one
+    /// thread; what it has besides is at the axis's far end, so that neighbouring threads' neighbours lie beside each other.
     pub fn outer_product(shape: &Shape, rows: usize, columns: usize, warps: u32) -> Layout {
         let (m, n) = (bits(shape.side(0)), bits(shape.side(1)));
         let warp_bits = warps.trailing_zeros() as u8;
         let spare = (m + n).saturating_sub(5 + warp_bits);
         let c = bits(columns).min(n).min(spare);
         let r = bits(rows).min(m).min(spare - c);
-        let row = |bit| Bit { axis: 0, bit };
-        let column = |bit| Bit { axis: 1, bit };
-        let mut registers: Vec<Bit> = (0..c).map(column).chain((0..r).map(row)).collect();
+        let mut registers = Vec::new();
+        let mut left = [Vec::new(), Vec::new()];
+        for (axis, all, count) in [(1, n, c), (0, m, r)] {
+            let bit = move |bit| Bit { axis, bit };
+            let low = count.min(2);
+            let high = all - (count - low);
+            registers.extend((0..low).chain(high..all).map(bit));
+            left[usize::from(axis)].extend((low..high).map(bit));
+        }
+        let [mut rows_left, mut columns_left] = left;
         // Lanes: about half along columns, so that both operands are read by several lanes at once.
-        let mut columns_left: Vec<Bit> = (c..n).map(column).collect();
-        let mut rows_left: Vec<Bit> = (r..m).map(row).collect();
         let mut order = Vec::new();
         for (from, count) in [(&mut columns_left, 3), (&mut rows_left, 2)] {
             order.extend(from.drain(..count.min(from.len())));
@@ -86,6 +92,23 @@ impl Layout {
         let warps = (0..warp_bits).map(|_| rest.next()).collect();
         registers.extend(rest);
         Layout { registers, lanes, warps }
+    }
+
+    /// The layout for reading rows that are stored as columns: `vector` neighbours along the inner axis 1 in a thread, four threads beside
+    /// each other along it, then neighbouring rows. Threads of a warp then store to different banks.
+    pub fn turning(shape: &Shape, vector: usize, warps: u32) -> Layout {
+        let (m, n) = (bits(shape.side(0)), bits(shape.side(1)));
+        let row = |bit| Bit { axis: 0, bit };
+        let column = |bit| Bit { axis: 1, bit };
+        let warp_bits = warps.trailing_zeros() as usize;
+        let spare = (m + n).saturating_sub(5 + warps.trailing_zeros() as u8);
+        let v = (vector.trailing_zeros() as u8).min(n).min(spare);
+        let beside = (v + 2).min(n);
+        let lines = 3.min(m);
+        let order = (0..beside).map(column).chain((0..lines).map(row));
+        let order: Vec<Bit> =
+            order.chain((beside..n).map(column)).chain((lines..m).map(row)).collect();
+        Layout::dealt(&order, usize::from(v), warp_bits)
     }
 
     /// Registers of a thread.

@@ -3,6 +3,7 @@
 //! [`plan`] decides how tiles are spread over a block's threads, [`lower()`] writes the program that does it. What a launch
 //! may assume of its arguments is a [`class`]; what the device can do is a [`target`].
 
+mod ahead;
 pub mod class;
 pub mod cuda;
 pub mod facts;

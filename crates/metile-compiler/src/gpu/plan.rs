@@ -5,6 +5,7 @@
 //! its own. Classes get their layouts from the largest down: from a product, from memory they are read from or written to,
 //! or from a larger class that they are reduced from or broadcast to.
 
+use super::ahead;
 use super::class::Class;
 use super::facts::Facts;
 use super::hopper::{self, Pipeline};
@@ -45,6 +46,10 @@ pub struct Plan {
     pub pipelines: HashMap<OpId, Pipeline>,
     /// Loads that do.
     pub staged: HashSet<OpId>,
+    /// Products by warpgroups that go on while the next iteration begins.
+    pub in_flight: HashSet<OpId>,
+    /// Loads that are begun an iteration early, by their loop.
+    pub ahead: HashMap<OpId, Vec<OpId>>,
     /// Blocks that should fit a multiprocessor at once.
     pub blocks: u32,
     /// In which order the programs of a launch begin.
@@ -79,7 +84,9 @@ pub fn plan(kernel: &Kernel, target: &Target, classes: &[Class]) -> Plan {
         false => hopper::pipelines(kernel, &mut facts, classes, &grouped),
     };
     let staged = pipelines.values().flat_map(|p| p.loads.iter().copied()).collect();
+    let in_flight = hopper::in_flight(kernel, &grouped, &pipelines);
     let warps = warps(kernel, &free, &dots, target);
+    let ahead = ahead::loads(kernel, 32 * warps as usize, |id| pipelines.contains_key(&id));
     let mut classes = ClassesOfTiles::new(kernel, &free);
     for &id in &ops {
         classes.join_for(id);
@@ -94,7 +101,7 @@ pub fn plan(kernel: &Kernel, target: &Target, classes: &[Class]) -> Plan {
         true => Traversal::Linear,
         false => Traversal::Grouped(8),
     };
-    Plan { warps, free, layouts, dots, pipelines, staged, blocks, traversal }
+    Plan { warps, free, layouts, dots, pipelines, staged, in_flight, ahead, blocks, traversal }
 }
 
 fn shape(kernel: &Kernel, value: Value) -> Shape {
@@ -371,25 +378,15 @@ impl Wishes<'_> {
         self.anchor(value, 2 + 16 / bytes.max(1) as u32, layout);
     }
 
-    fn element_bytes(&self, view: Value) -> usize {
-        match self.kernel.ty(view) {
-            Type::Tensor(t) => match t.format {
-                metile_ir::Format::Plain(d) => d.bytes(),
-                metile_ir::Format::Packed(_) => 2,
-            },
-            _ => 4,
-        }
-    }
-
     fn gather(&mut self, id: OpId, dots: &HashMap<OpId, DotForm>) {
         let op = &self.kernel.ops[id];
         match &op.kind {
             OpKind::Load { .. } | OpKind::LoadTile => {
-                let bytes = self.element_bytes(op.operands[0]);
+                let bytes = element_bytes(self.kernel, op.operands[0]);
                 self.in_memory(op.results[0], bytes);
             }
             OpKind::Store { .. } | OpKind::StoreTile => {
-                let bytes = self.element_bytes(op.operands[0]);
+                let bytes = element_bytes(self.kernel, op.operands[0]);
                 if let Some(&value) = op.operands.last() {
                     self.in_memory(value, bytes);
                 }
@@ -438,6 +435,11 @@ impl Wishes<'_> {
                 let side = |elements: usize| if elements >= 64 { 8 } else { 4 };
                 let (rows, columns) = (side(m), side(n));
                 self.anchor(out, 100, Layout::outer_product(&shape, rows, columns, self.warps));
+                for (value, turned) in [(a, !ta), (b, tb)] {
+                    if turned {
+                        self.turning(value);
+                    }
+                }
             }
             DotForm::FewRows { right } => {
                 let (matrix, long, keep, few) = match right {
@@ -446,10 +448,22 @@ impl Wishes<'_> {
                 };
                 let bytes = self.kernel.ty(matrix).tile().map_or(4, |t| t.dtype.bytes());
                 let shape = shape(self.kernel, matrix);
-                self.anchor(matrix, 50, rows_layout(&shape, long, 16 / bytes, self.warps));
+                let layout = match long {
+                    // Rows lie along the sum: threads beside each other have neighbours of a row, warps have rows.
+                    0 => Layout::blocked(&shape, 1, 16 / bytes, self.warps),
+                    _ => rows_layout(&shape, long, 16 / bytes, self.warps),
+                };
+                self.anchor(matrix, 50, layout);
                 self.tie(out, matrix, Tie::Sums { long, keep, few });
             }
         }
+    }
+
+    /// The layout for an operand whose rows are summed along, which are columns in shared memory; stronger than what would suit its loads.
+    fn turning(&mut self, value: Value) {
+        let Some(ty) = self.kernel.ty(value).tile() else { return };
+        let loaded = loaded_bytes(self.kernel, value).unwrap_or(ty.dtype.bytes());
+        self.anchor(value, 40, Layout::turning(&ty.shape, 16 / loaded.max(1), self.warps));
     }
 
     fn resolve(mut self) -> HashMap<Value, Layout> {
@@ -492,6 +506,27 @@ impl Wishes<'_> {
             }
         }
         layouts
+    }
+}
+
+/// Bytes of an element in memory of what `value` is loaded from and perhaps cast, if it is.
+fn loaded_bytes(kernel: &Kernel, value: Value) -> Option<usize> {
+    let op = &kernel.ops[kernel.defining_op(value)?];
+    match op.kind {
+        OpKind::Cast => loaded_bytes(kernel, op.operands[0]),
+        OpKind::Load { .. } | OpKind::LoadTile => Some(element_bytes(kernel, op.operands[0])),
+        _ => None,
+    }
+}
+
+/// Bytes of the elements of a tensor; packed ones are read several at a time, as if they had 2.
+fn element_bytes(kernel: &Kernel, view: Value) -> usize {
+    match kernel.ty(view) {
+        Type::Tensor(t) => match t.format {
+            metile_ir::Format::Plain(d) => d.bytes(),
+            metile_ir::Format::Packed(_) => 2,
+        },
+        _ => 4,
     }
 }
 

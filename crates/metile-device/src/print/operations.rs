@@ -57,6 +57,7 @@ pub fn name(op: &Op) -> &'static str {
             MatrixOp::Mma(_) => "mma",
             MatrixOp::LoadMatrix { .. } => "load_matrix",
             MatrixOp::Wgmma(_) => "wgmma",
+            MatrixOp::WgmmaWait => "wgmma_wait",
             MatrixOp::FillFragment => "fill_fragment",
             MatrixOp::LoadFragment { .. } => "load_fragment",
             MatrixOp::StoreFragment { .. } => "store_fragment",
@@ -232,8 +233,11 @@ fn matrix(p: &mut Printer<'_>, op: &MatrixOp, s: &Statement) {
                 w.columns,
                 w.sum
             ));
+            if w.in_flight {
+                p.put(format_args!(" in flight"));
+            }
         }
-        MatrixOp::FillFragment => operands(p, &s.operands),
+        MatrixOp::FillFragment | MatrixOp::WgmmaWait => operands(p, &s.operands),
         MatrixOp::LoadFragment { buffer, stride, transposed, immediates } => {
             shared_place(p, *buffer, s.operands.first(), immediates);
             p.put(format_args!(" stride {stride}{}", turned(transposed)));

@@ -42,6 +42,10 @@ pub(super) fn run(
             multiply(warp, s, sides, &mut room);
             warp.registers.set(s.results[0], room);
         }
+        MatrixOp::WgmmaWait => {
+            let sums = warp.registers.copy(s.operands[0]);
+            warp.registers.set(s.results[0], sums);
+        }
         MatrixOp::Mma(_) | MatrixOp::LoadMatrix { .. } | MatrixOp::Wgmma(_) => {}
     }
 }

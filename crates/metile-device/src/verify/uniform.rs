@@ -168,9 +168,12 @@ fn least(op: &Op) -> Level {
         Op::Position(PositionOp::Thread | PositionOp::Lane) => Level::Varying,
         Op::Position(PositionOp::Warp) => Level::Warp,
         Op::Memory(MemoryOp::Atomic(_) | MemoryOp::AtomicCas) => Level::Varying,
-        Op::Matrix(MatrixOp::Mma(_) | MatrixOp::Wgmma(_) | MatrixOp::LoadMatrix { .. }) => {
-            Level::Varying
-        }
+        Op::Matrix(
+            MatrixOp::Mma(_)
+            | MatrixOp::Wgmma(_)
+            | MatrixOp::WgmmaWait
+            | MatrixOp::LoadMatrix { .. },
+        ) => Level::Varying,
         Op::Matrix(_) => Level::Warp,
         _ => Level::Block,
     }

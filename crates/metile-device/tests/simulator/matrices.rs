@@ -288,7 +288,15 @@ fn warpgroup(a_inside: bool, b_inside: bool, fence: bool) -> Builder {
         sum_inside,
     };
     let (left, right) = (operand(0, a_inside), operand(1, b_inside));
-    let product = Wgmma { dtype: BF16, row_blocks: 1, columns: 16, sum: 32, a: left, b: right };
+    let product = Wgmma {
+        dtype: BF16,
+        row_blocks: 1,
+        columns: 16,
+        sum: 32,
+        a: left,
+        b: right,
+        in_flight: false,
+    };
     let zero = b.int(I32, 0);
     let start = b.constant(Scalar::f32(1.0));
     let start = b.spread(start, 8);

@@ -1,6 +1,7 @@
 //! Attention of a chunk of new tokens, causal.
 
 use super::{normalized, one_cache, see};
+use crate::machine::Machine;
 use metile::KernelCall;
 use metile::prelude::*;
 
@@ -92,7 +93,7 @@ pub fn prefill_attention_tiles<
 /// Causal attention of a chunk: see [`prefill_attention_tiles`].
 ///
 /// Groups of 1 to 8 heads of 64 or 128 elements have their own tiles, of 64 to 128 query rows by 128
-/// keys; everything else up to 256 elements takes eight heads at a time.
+/// keys, or 64 on a GPU; everything else up to 256 elements takes eight heads at a time.
 pub fn prefill_attention<'c, C: Float>(
     q: &'c Tensor<f32, 3>,
     keys: &'c Tensor<C, 3>,
@@ -103,16 +104,25 @@ pub fn prefill_attention<'c, C: Float>(
 ) -> KernelCall<'c> {
     let ([rows, heads, width], [kv_heads, ..]) = (q.shape(), keys.shape());
     let group = heads / kv_heads.max(1);
+    // A GPU's registers hold fewer keys.
+    let gpu = Machine::of(keys) == Machine::Gpu;
     macro_rules! exact {
         ($($group:literal $bq:literal)*) => {
             match (group, width) {
                 $(
-                    ($group, 64) => prefill_attention_tiles::<C, true, $bq, $group, 128, 64>(
-                        q, keys, values, out, state, scale)
-                        .grid((kv_heads, rows.div_ceil($bq), 1)),
-                    ($group, 128) => prefill_attention_tiles::<C, true, $bq, $group, 128, 128>(
-                        q, keys, values, out, state, scale)
-                        .grid((kv_heads, rows.div_ceil($bq), 1)),
+                    ($group, 64 | 128) => {
+                        let call = match (width, gpu) {
+                            (64, false) => prefill_attention_tiles::<C, true, $bq, $group, 128, 64>(
+                                q, keys, values, out, state, scale),
+                            (64, true) => prefill_attention_tiles::<C, true, $bq, $group, 64, 64>(
+                                q, keys, values, out, state, scale),
+                            (_, false) => prefill_attention_tiles::<C, true, $bq, $group, 128, 128>(
+                                q, keys, values, out, state, scale),
+                            (_, true) => prefill_attention_tiles::<C, true, $bq, $group, 64, 128>(
+                                q, keys, values, out, state, scale),
+                        };
+                        call.grid((kv_heads, rows.div_ceil($bq), 1))
+                    }
                 )*
                 (..=4, ..=64) => prefill_attention_tiles::<C, false, 8, 4, 64, 64>(
                     q, keys, values, out, state, scale)

@@ -5,7 +5,7 @@ use crate::activation::*;
 use crate::elementwise::{self, Larger, Minus, Over, Plus, SiluTimes, Smaller, Times};
 use crate::reduce::{self, Maximum, Mean, Minimum, Sum};
 use crate::{
-    argmax, attention, cache, embedding, fft, gemm, norm, project, quantize, rope, softmax,
+    argmax, attention, cache, embedding, fft, gemm, heads, norm, project, quantize, rope, softmax,
     transpose,
 };
 use half::{bf16, f16};
@@ -387,6 +387,17 @@ fn decoder_entries(all: &mut Vec<Entry>) {
         "keys or values of a chunk into the cache",
         [(f32)(f16)(bf16)],
         [(1, 128)(32, 128)(4, 1024)]
+    );
+    entry!(
+        all,
+        "ready_heads",
+        heads::ready_heads_rows,
+        Some("C"),
+        "heads of a chunk normed and turned, keys and values into their caches",
+        [(f32)(f16)(bf16)],
+        [(true, false, 64)(false, false, 32)(false, false, 64)(false, true, 32)(false, true, 64)(
+            true, true, 64
+        )]
     );
     entry!(
         all,

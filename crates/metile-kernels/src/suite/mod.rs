@@ -15,6 +15,7 @@ mod attention;
 mod data;
 mod decoder;
 mod elementwise;
+mod heads;
 mod matrices;
 mod norms;
 mod products;
@@ -136,6 +137,7 @@ pub fn cases() -> Vec<Case> {
         matrices::cases(),
         products::cases(),
         decoder::cases(),
+        heads::cases(),
         attention::cases(),
     ];
     families.into_iter().flatten().collect()

@@ -58,9 +58,9 @@ pub struct Layer {
     /// Values, `[kv_heads · head_dim, width]`.
     pub value: Linear,
     /// RMSNorm of each query head, `[head_dim]`.
-    pub query_norm: Option<Vector>,
+    pub query_norm: Option<Tensor<f32, 1>>,
     /// RMSNorm of each key head, `[head_dim]`.
-    pub key_norm: Option<Vector>,
+    pub key_norm: Option<Tensor<f32, 1>>,
     /// From the heads back to the stream, `[width, heads · head_dim]`.
     pub attention_output: Matrix,
     /// RMSNorm before the MLP, `[width]`.
@@ -318,8 +318,14 @@ impl Loader<'_> {
             self.linear(role(LayerRole::Query), bias(LayerRole::QueryBias), [heads, width])?;
         let key = self.linear(role(LayerRole::Key), bias(LayerRole::KeyBias), [kv, width])?;
         let value = self.linear(role(LayerRole::Value), bias(LayerRole::ValueBias), [kv, width])?;
-        let mut head_norm =
-            |part| config.qk_norm.then(|| self.vector(role(part), config.head_dim)).transpose();
+        // As f32: a few numbers, and one kernel for all types.
+        let mut head_norm = |part| -> Result<Option<Tensor<f32, 1>>, Error> {
+            if !config.qk_norm {
+                return Ok(None);
+            }
+            let values = self.vector(role(part), config.head_dim)?.to_f32()?;
+            Ok(Some(Tensor::from_slice(self.device, [config.head_dim], &values)?))
+        };
         let query_norm = head_norm(LayerRole::QueryNorm)?;
         let key_norm = head_norm(LayerRole::KeyNorm)?;
         Ok(Layer {

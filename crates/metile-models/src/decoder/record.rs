@@ -80,8 +80,7 @@ impl<'m> Chunk<'m> {
             // Launches that have nothing to do with each other come one after the other: a list runs
             // them side by side.
             let queries = !(last && logits == Logits::None);
-            self.project_heads(&mut list, layer, &reads, &rows, queries)?;
-            self.write_cache(&mut list, n)?;
+            self.project_heads(&mut list, (n, layer), &reads, &rows, queries)?;
             if !queries {
                 return Ok(list);
             }
@@ -131,29 +130,12 @@ impl<'m> Chunk<'m> {
         })?)
     }
 
-    /// Norms (where the model has them) and turns the heads of queries or keys, in place.
-    fn turn(
-        &self,
-        list: &mut CommandList,
-        heads: &mut Tensor<f32, 3>,
-        norm: Option<&Vector>,
-    ) -> Result<(), Error> {
-        let state = &self.buffers.state;
-        if let Some(norm) = norm {
-            list.record(norm.head_norm(heads, self.config.norm_eps, state))?;
-        }
-        let style = match self.config.rope.style {
-            RopeStyle::Split => kernels::RopeStyle::Split,
-            RopeStyle::Interleaved => kernels::RopeStyle::Interleaved,
-        };
-        Ok(list.record(kernels::rope(heads, &self.weights.frequencies, state, style))?)
-    }
-
-    /// Keys and values of the chunk, and queries if they are wanted; keys and queries turned.
+    /// Keys and values of the chunk, in layer `n`'s cache, and queries if they are wanted; keys and queries normed, where the model does, and
+    /// turned.
     fn project_heads(
         &self,
         list: &mut CommandList,
-        layer: &Layer,
+        (n, layer): (usize, &Layer),
         reads: &Projections<&Matrix>,
         rows: &Views,
         with_queries: bool,
@@ -168,23 +150,21 @@ impl<'m> Chunk<'m> {
         if with_queries {
             self.linear(list, x, reads.query, layer.query.bias.as_ref(), &mut queries)?;
         }
-        let mut keys = by_head(&keys, self.config.kv_heads)?;
-        self.turn(list, &mut keys, layer.key_norm.as_ref())?;
-        if with_queries {
-            let mut queries = by_head(&queries, self.config.heads)?;
-            self.turn(list, &mut queries, layer.query_norm.as_ref())?;
-        }
-        Ok(())
-    }
-
-    /// Keys and values of the chunk, into layer `n`'s cache.
-    fn write_cache(&self, list: &mut CommandList, n: usize) -> Result<(), Error> {
-        let (b, heads) = (self.buffers, self.config.kv_heads);
-        for (rows, cache) in [(&b.values, &self.cache.values[n]), (&b.keys, &self.cache.keys[n])] {
-            let rows = by_head(&rows.slice(0, 0..self.rows)?, heads)?;
-            list.record(kernels::kv_write(&rows, &mut cache.share(), &b.state))?;
-        }
-        Ok(())
+        let heads = kernels::Heads {
+            queries: &mut by_head(&queries, self.config.heads)?,
+            keys: &by_head(&keys, self.config.kv_heads)?,
+            values: &by_head(&values, self.config.kv_heads)?,
+            norms: layer.query_norm.as_ref().zip(layer.key_norm.as_ref()).map(|(q, k)| [q, k]),
+            frequencies: &self.weights.frequencies,
+            style: match self.config.rope.style {
+                RopeStyle::Split => kernels::RopeStyle::Split,
+                RopeStyle::Interleaved => kernels::RopeStyle::Interleaved,
+            },
+        };
+        let (mut keys, mut values) = (self.cache.keys[n].share(), self.cache.values[n].share());
+        let eps = self.config.norm_eps;
+        let call = kernels::ready_heads(heads, &mut keys, &mut values, &b.state, eps, with_queries);
+        Ok(list.record(call)?)
     }
 
     /// Queries of the chunk over layer `n`'s cache.

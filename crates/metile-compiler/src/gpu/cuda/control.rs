@@ -6,6 +6,9 @@ use super::printer::{Place, Printer};
 use metile_device::{Block, ControlOp, Op, Statement, Type, Value};
 use metile_ir::scalar::Scalar;
 
+/// Iterations that are spelled out of a loop whose body is small: more would not fit the instruction cache.
+const UNROLLED: u32 = 8;
+
 impl Printer<'_> {
     pub(super) fn control(
         &mut self,
@@ -121,7 +124,7 @@ impl Printer<'_> {
         self.set_place(index, Place::Single(name.clone()));
         let end = self.terminator(block, ControlOp::Yield)?;
         if unroll {
-            self.line("#pragma unroll");
+            self.line(format_args!("#pragma unroll {UNROLLED}"));
         }
         let ends = [low, high, step].map(|v| self.known(v));
         if let Some([low, high, step]) = plain_ends(ends) {

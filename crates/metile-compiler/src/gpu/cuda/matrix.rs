@@ -37,6 +37,15 @@ impl Printer<'_> {
                 Ok(())
             }
             MatrixOp::Wgmma(product) => self.wgmma(product, statement),
+            MatrixOp::WgmmaWait => {
+                let sums = self.operand(statement, 0)?;
+                let result = self.result(statement)?;
+                let to = self.declare(result)?;
+                self.assign(result, sums)?;
+                let count = self.count(result);
+                self.line(format_args!("metile::wgmma_wait<{count}>({to});"));
+                Ok(())
+            }
             MatrixOp::FillFragment
             | MatrixOp::LoadFragment { .. }
             | MatrixOp::StoreFragment { .. }

@@ -84,7 +84,10 @@ impl Printer<'_> {
                 }
             }
         }
-        self.line(format_args!("metile::wgmma_end<{count}>({sums});"));
+        self.line("metile::wgmma_commit();");
+        if !product.in_flight {
+            self.line(format_args!("metile::wgmma_wait<{count}>({sums});"));
+        }
         Ok(())
     }
 }

@@ -2,14 +2,35 @@
 
 use super::stage::Ring;
 use super::{Lowering, Val, registers};
+use crate::gpu::pipeline::slice;
 use metile_device::{Block, ControlOp, Op as DeviceOp, Type as DeviceType, Value as Dv};
 use metile_ir::diagnostic::Diagnostic;
 use metile_ir::dtype::DType;
 use metile_ir::scalar::Scalar;
-use metile_ir::tile::{Op, OpId, OpKind, RegionId, Value};
+use metile_ir::tile::{BinaryOp, Op, OpId, OpKind, RegionId, Value};
 use std::collections::HashMap;
 
 type Refused = Box<Diagnostic>;
+
+/// What of a loop's body runs ahead of it.
+#[derive(Clone, Debug)]
+enum Early<'a, 'k> {
+    None,
+    /// Copies to shared memory, with the slot of this iteration.
+    Ring(&'a Ring<'k>, Dv),
+    /// Loads to registers.
+    Loads(EarlyLoads<'a, 'k>),
+}
+
+/// Loads of the loop `op` that are begun an iteration early.
+#[derive(Clone, Debug)]
+struct EarlyLoads<'a, 'k> {
+    op: &'k Op,
+    step: Dv,
+    loads: &'a [OpId],
+    /// The tiles of the iteration that begins.
+    tiles: &'a [Dv],
+}
 
 impl<'k> Lowering<'k> {
     pub(super) fn control(&mut self, id: OpId, op: &'k Op) -> Result<(), Refused> {
@@ -58,15 +79,28 @@ impl<'k> Lowering<'k> {
         arguments: Vec<Dv>,
         like: &[Value],
         end: ControlOp,
-        ring: Option<(&Ring<'k>, Dv)>,
+        early: Early<'_, 'k>,
     ) -> Result<Block, Refused> {
         self.known.push(HashMap::new());
         let index = arguments.first().copied();
         self.b.begin(arguments);
-        if let (Some((ring, slot)), Some(index)) = (ring, index) {
-            self.turn_ring(ring, index, slot)?;
+        let mut later = Vec::new();
+        match (&early, index) {
+            (Early::Ring(ring, slot), Some(index)) => {
+                self.turn_ring(ring, index, *slot);
+                if ring.in_flight(&self.plan).is_empty() {
+                    self.refill_ring(ring, index, *slot)?;
+                }
+            }
+            (Early::Loads(loads), Some(index)) => later = self.turn_loads(loads, index)?,
+            _ => {}
         }
         self.region(region)?;
+        if let (Early::Ring(ring, slot), Some(index)) = (&early, index)
+            && !ring.in_flight(&self.plan).is_empty()
+        {
+            self.refill_ring(ring, index, *slot)?;
+        }
         let kernel = self.kernel;
         let last = kernel.regions[region].ops.last().map(|&id| &kernel.ops[id]);
         let yielded = last.map_or(&[][..], |op| &op.operands[..]);
@@ -88,7 +122,8 @@ impl<'k> Lowering<'k> {
             };
             operands.push(value);
         }
-        if let Some((ring, slot)) = ring {
+        operands.extend(later);
+        if let Early::Ring(ring, slot) = early {
             let next = self.next_slot(ring, slot);
             operands.push(next);
         }
@@ -121,6 +156,9 @@ impl<'k> Lowering<'k> {
             Some(pipeline) => Some(self.begin_ring(op, &pipeline, &operands)?),
             None => None,
         };
+        let ahead = self.plan.ahead.get(&id).cloned().unwrap_or_default();
+        let first = self.early_tiles(op, &ahead, operands[0])?;
+        operands.extend(&first);
         let again = self.pending_of(region);
         self.expect(&again);
         let mut entering = vec![self.b.value(DeviceType::one(DType::I64))];
@@ -128,23 +166,34 @@ impl<'k> Lowering<'k> {
         for (&argument, &wait) in carried.iter().zip(&waiting) {
             entering.push(self.receive_part(argument, wait));
         }
+        let tiles: Vec<Dv> =
+            first.iter().map(|&tile| self.b.value(self.b.program.ty(tile))).collect();
+        entering.extend(&tiles);
         let slot = ring.as_ref().map(|_| self.b.value(DeviceType::one(DType::I32)));
         entering.extend(slot);
         let zero = self.int(DType::I32, 0);
         operands.extend(slot.map(|_| zero));
-        let turning = ring.as_ref().zip(slot);
-        let body = self.block(region, entering, carried, ControlOp::Yield, turning)?;
+        let early = match ring.as_ref().zip(slot) {
+            Some((ring, slot)) => Early::Ring(ring, slot),
+            None if ahead.is_empty() => Early::None,
+            None => {
+                Early::Loads(EarlyLoads { op, step: operands[2], loads: &ahead, tiles: &tiles })
+            }
+        };
+        self.ahead.extend(&ahead);
+        let body = self.block(region, entering, carried, ControlOp::Yield, early)?;
         self.expect(&again);
         let mut results: Vec<Dv> =
             op.results.iter().zip(&waiting).map(|(&r, &wait)| self.receive_part(r, wait)).collect();
+        results.extend(tiles.iter().map(|&tile| self.b.value(self.b.program.ty(tile))));
         if slot.is_some() {
             let last = self.b.value(DeviceType::one(DType::I32));
             results.push(last);
         }
         let kind = DeviceOp::Control(ControlOp::For { unroll: false });
         self.b.push_with(kind, operands, results.clone(), vec![body]);
-        if ring.is_some() {
-            self.end_ring();
+        if let Some(ring) = &ring {
+            self.end_ring(ring);
         }
         for (n, &wait) in waiting.iter().enumerate() {
             if let Some(id) = wait {
@@ -152,6 +201,45 @@ impl<'k> Lowering<'k> {
             }
         }
         Ok(())
+    }
+
+    /// The tiles of the loop's first iteration whose loads run ahead of it.
+    fn early_tiles(&mut self, op: &'k Op, loads: &[OpId], index: Dv) -> Result<Vec<Dv>, Refused> {
+        let (kernel, region) = (self.kernel, op.regions[0]);
+        // What is computed for this index is not known for others.
+        self.known.push(HashMap::new());
+        self.set(kernel.regions[region].arguments[0], Val::Scalar(index));
+        let mut tiles = Vec::new();
+        for &load in loads {
+            // The plan has only loads that have such a slice.
+            for id in slice(kernel, region, load).unwrap_or_default() {
+                self.op(id, &kernel.ops[id])?;
+            }
+            let op = &kernel.ops[load];
+            self.load(op);
+            tiles.push(match self.values.get(&op.results[0]) {
+                Some(&Val::Tile(tile, _)) => tile,
+                _ => self.i64(0),
+            });
+        }
+        self.known.pop();
+        Ok(tiles)
+    }
+
+    /// At the start of an iteration: begins the loads of the next one, beyond the last perhaps, where they are masked or for nothing; this
+    /// one's tiles were loaded before.
+    fn turn_loads(&mut self, early: &EarlyLoads<'_, 'k>, index: Dv) -> Result<Vec<Dv>, Refused> {
+        let one = self.i64(1);
+        let step = self.b.binary(BinaryOp::Max, early.step, one);
+        let next = self.b.binary(BinaryOp::Add, index, step);
+        let later = self.early_tiles(early.op, early.loads, next)?;
+        self.set(self.kernel.regions[early.op.regions[0]].arguments[0], Val::Scalar(index));
+        for (&load, &tile) in early.loads.iter().zip(early.tiles) {
+            let result = self.kernel.ops[load].results[0];
+            let layout = self.layout(result);
+            self.set(result, Val::Tile(tile, layout));
+        }
+        Ok(later)
     }
 
     /// Zeros that a deferred product begins with.
@@ -186,9 +274,9 @@ impl<'k> Lowering<'k> {
         again.join(self.pending_of(body));
         self.expect(&again);
         let entering = tested.iter().map(|&v| self.receive(v)).collect();
-        let test_block = self.block(test, entering, &carried, ControlOp::Condition, None)?;
+        let test_block = self.block(test, entering, &carried, ControlOp::Condition, Early::None)?;
         let entering = carried.iter().map(|&v| self.receive(v)).collect();
-        let body_block = self.block(body, entering, &tested, ControlOp::Yield, None)?;
+        let body_block = self.block(body, entering, &tested, ControlOp::Yield, Early::None)?;
         self.expect(&again);
         let results: Vec<Dv> = op.results.iter().map(|&r| self.receive(r)).collect();
         let kind = DeviceOp::Control(ControlOp::While);
@@ -203,7 +291,13 @@ impl<'k> Lowering<'k> {
         let mut after = before.clone();
         for &region in &op.regions {
             self.pending = before.clone();
-            blocks.push(self.block(region, Vec::new(), &op.results, ControlOp::Yield, None)?);
+            blocks.push(self.block(
+                region,
+                Vec::new(),
+                &op.results,
+                ControlOp::Yield,
+                Early::None,
+            )?);
             after.join(self.pending.clone());
         }
         self.pending = after;

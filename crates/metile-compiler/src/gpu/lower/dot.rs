@@ -26,6 +26,35 @@ struct FewRows {
     keep: usize,
 }
 
+/// A staged operand: a column for each element along the sum, its elements turned so that threads that store to several columns, or load from
+/// one, meet different banks.
+#[derive(Clone, Copy, Debug)]
+struct Columns {
+    /// Where it begins, in elements.
+    base: usize,
+    /// Elements from one column to the next.
+    stride: usize,
+    /// The bits of the place within a column that are turned.
+    turns: usize,
+}
+
+impl Columns {
+    /// Columns of `side` elements, of which each thread loads those that its registers have along `axis` of `sums`.
+    fn new(side: usize, sums: &Layout, axis: usize) -> Columns {
+        let registers =
+            (0..sums.count()).fold(0, |all, r| all | sums.register_part(r, axis) as usize);
+        // Neighbours up to 8 stay together; what registers add has to be added after turning.
+        let turns = 0b11000 & (side - 1) & !registers;
+        let padding = if turns == 0 { 4 } else { 0 };
+        Columns { base: 0, stride: side + padding, turns }
+    }
+
+    /// By what the places of column `k` are turned: exclusive or with this.
+    fn turn(self, k: usize) -> usize {
+        ((k >> 2) ^ (k >> 4)) << 3 & self.turns
+    }
+}
+
 impl Operand {
     fn kept(self) -> usize {
         1 - self.long
@@ -42,7 +71,7 @@ impl Lowering<'_> {
         if self.plan.dots.get(&id) == Some(&DotForm::Warpgroups)
             && self.shape(op.results[0]).side(0) >= 16 * self.plan.warps as usize
         {
-            return self.warpgroup_product(op, a, b);
+            return self.warpgroup_product(id, op, a, b);
         }
         self.outer_product(op, a, b);
     }
@@ -241,22 +270,22 @@ impl Lowering<'_> {
         let layout = self.layout(op.results[0]);
         let mut acc = self.whole_tile(op.operands[2], &layout);
         let k = self.shape(a.value).side(a.long).next_power_of_two();
-        let (m, n) = (self.kept_side(a), self.kept_side(b));
-        // A row of four more keeps vectors aligned and spreads columns over the banks.
-        let (row, column) = (m + 4, n + 4);
-        let bytes_per_k = (row + column) * dtype.bytes();
+        let left = Columns::new(self.kept_side(a), &layout, 0);
+        let right = Columns::new(self.kept_side(b), &layout, 1);
+        let bytes_per_k = (left.stride + right.stride) * dtype.bytes();
         let mut piece = k;
         while piece > 1 && piece * bytes_per_k > self.scratch_limit() {
             piece /= 2;
         }
+        let right = Columns { base: piece * left.stride, ..right };
         let (al, bl) = (self.own_layout(a.value), self.own_layout(b.value));
-        let (left, right) = (self.operand(a, &al, dtype), self.operand(b, &bl, dtype));
+        let tiles = (self.operand(a, &al, dtype), self.operand(b, &bl, dtype));
         for first in (0..k).step_by(piece) {
             let scratch = self.scratch(piece * bytes_per_k);
-            self.stage(scratch, a, left, &al, (first, piece), (row, 0));
-            self.stage(scratch, b, right, &bl, (first, piece), (column, piece * row));
+            self.stage(scratch, a, (tiles.0, &al), (first, piece), left);
+            self.stage(scratch, b, (tiles.1, &bl), (first, piece), right);
             self.publish();
-            acc = self.multiply_staged(dtype, &layout, acc, scratch, piece, (row, column));
+            acc = self.multiply_staged(dtype, &layout, acc, (scratch, piece), (left, right));
         }
         self.set(op.results[0], Val::Tile(acc, layout));
     }
@@ -265,44 +294,118 @@ impl Lowering<'_> {
         self.shape(operand.value).side(operand.kept()).next_power_of_two()
     }
 
-    /// Puts the part of an operand from `first` along the sum into shared memory, row by row of `row` elements from `base`.
+    /// Puts the part of an operand from `first` along the sum into shared memory, as columns.
     fn stage(
         &mut self,
         scratch: Shared,
         operand: Operand,
-        tile: Dv,
-        layout: &Layout,
+        (tile, layout): (Dv, &Layout),
         (first, piece): (usize, usize),
-        (row, base): (usize, usize),
+        to: Columns,
     ) {
-        let shape = self.shape(operand.value);
-        let mut strides = [0; metile_ir::tile::MAX_RANK];
-        strides[operand.long] = row as i64;
-        strides[operand.kept()] = 1;
+        let (order, width) = neighbours_first(layout, operand.kept(), self.summed_dtype(tile));
+        let along = |l: &Layout, r: u32, axis: usize| l.register_part(r, axis) as usize;
         let low = bits(piece);
         let above = |bit: &Bit| bit.axis as usize == operand.long && bit.bit >= low;
         let by_thread = layout.thread_bits().any(|(_, bit)| above(&bit));
-        let at = self.linear(layout, &shape, &strides);
-        let shift = self.int(DType::I32, base as i64 - (first * row) as i64);
-        let at = self.b.binary(BinaryOp::Add, at, shift);
-        let owner = self.first_owner(layout);
-        let count = layout.count();
-        let at = self.b.spread(at, count);
+        // Groups of registers in this piece, as far as registers tell.
+        let groups: Vec<&[u32]> = order
+            .chunks(width)
+            .filter(|group| {
+                along(layout, group[0], operand.long) / piece == first / piece || by_thread
+            })
+            .collect();
+        let firsts: Vec<(usize, usize)> = groups
+            .iter()
+            .map(|group| {
+                (along(layout, group[0], operand.long), along(layout, group[0], operand.kept()))
+            })
+            .collect();
+        let (at, immediates) = self.column_places(layout, operand, to, first, &firsts);
+        let mut mask = self.first_owner(layout);
         if by_thread {
             let k = self.small_coordinate(layout, operand.long);
-            let (low, high) =
-                (self.int(DType::I32, first as i64), self.int(DType::I32, (first + piece) as i64));
-            let after = self.b.compare(CompareOp::Ge, k, low);
-            let before = self.b.compare(CompareOp::Lt, k, high);
+            let k = self.b.spread(k, layout.count());
+            let k = self.b.pick(k, groups.iter().map(|group| group[0]).collect());
+            let ends = [first, first + piece].map(|end| self.int(DType::I32, end as i64));
+            let after = self.b.compare(CompareOp::Ge, k, ends[0]);
+            let before = self.b.compare(CompareOp::Lt, k, ends[1]);
             let here = self.b.binary(BinaryOp::And, after, before);
-            let mask = self.and(owner, here);
-            return self.store_shared(scratch, at, vec![0; count as usize], Some(mask), tile);
+            mask = Some(self.and(mask, here));
         }
-        let here: Vec<u32> = (0..count)
-            .filter(|&r| layout.register_part(r, operand.long) as usize / piece == first / piece)
+        let tile = self.b.pick(tile, groups.into_iter().flatten().copied().collect());
+        let mut operands = vec![at];
+        operands.extend(mask);
+        operands.push(tile);
+        let store = MemoryOp::StoreShared {
+            buffer: scratch,
+            width: width as u8,
+            immediates,
+            masked: mask.is_some(),
+        };
+        self.b.push(DeviceOp::Memory(store), &operands, &[]);
+    }
+
+    fn summed_dtype(&self, tile: Dv) -> DType {
+        match self.b.program.ty(tile) {
+            DeviceType::Registers { dtype, .. } => dtype,
+            _ => DType::F32,
+        }
+    }
+
+    /// Where a thread's elements lie whose registers add these coordinates along the sum and beside it: places, and what is added to them.
+    fn column_places(
+        &mut self,
+        layout: &Layout,
+        operand: Operand,
+        to: Columns,
+        first: usize,
+        parts: &[(usize, usize)],
+    ) -> (Dv, Vec<i64>) {
+        let k = self.thread_part(layout, operand.long);
+        let side = self.thread_part(layout, operand.kept());
+        let turned = self.turned(side, k, to);
+        let stride = self.int(DType::I32, to.stride as i64);
+        let column = self.b.binary(BinaryOp::Mul, k, stride);
+        let shift = to.base as i64 - (first * to.stride) as i64;
+        // Turning is linear: what registers add turns the place of thread and register together.
+        let turns: Vec<usize> =
+            parts.iter().map(|&(k, side)| (side ^ to.turn(k)) & to.turns).collect();
+        let mut kinds: Vec<usize> = turns.clone();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let places: Vec<Dv> = kinds
+            .iter()
+            .map(|&turn| {
+                let turn = self.int(DType::I32, turn as i64);
+                let side = self.b.binary(BinaryOp::Xor, turned, turn);
+                self.b.binary(BinaryOp::Add, column, side)
+            })
             .collect();
-        let (at, tile) = (self.b.pick(at, here.clone()), self.b.pick(tile, here.clone()));
-        self.store_shared(scratch, at, vec![0; here.len()], owner, tile);
+        let places = self.b.join(&places);
+        let which =
+            turns.iter().map(|turn| kinds.iter().position(|k| k == turn).unwrap_or(0) as u32);
+        let at = self.b.pick(places, which.collect());
+        let rest = |&(k, side): &(usize, usize)| {
+            (k * to.stride + ((side ^ to.turn(k)) & !to.turns)) as i64 + shift
+        };
+        (at, parts.iter().map(rest).collect())
+    }
+
+    /// `side`, turned as in column `k`.
+    fn turned(&mut self, side: Dv, k: Dv, columns: Columns) -> Dv {
+        if columns.turns == 0 {
+            return side;
+        }
+        let number = |l: &mut Self, n: usize| l.int(DType::I32, n as i64);
+        let (two, four, three) = (number(self, 2), number(self, 4), number(self, 3));
+        let turns = number(self, columns.turns);
+        let low = self.b.binary(BinaryOp::Shr, k, two);
+        let high = self.b.binary(BinaryOp::Shr, k, four);
+        let turn = self.b.binary(BinaryOp::Xor, low, high);
+        let turn = self.b.binary(BinaryOp::Shl, turn, three);
+        let turn = self.b.binary(BinaryOp::And, turn, turns);
+        self.b.binary(BinaryOp::Xor, side, turn)
     }
 
     /// `acc` and the product of the staged operands.
@@ -311,15 +414,14 @@ impl Lowering<'_> {
         dtype: DType,
         layout: &Layout,
         acc: Dv,
-        scratch: Shared,
-        piece: usize,
-        (row, column): (usize, usize),
+        (scratch, piece): (Shared, usize),
+        (left, right): (Columns, Columns),
     ) -> Dv {
         let rows = places(layout, |bit| bit.axis == 0);
         let columns = places(layout, |bit| bit.axis == 1);
         let count = layout.count();
-        let left: Vec<u32> = (0..count).map(|r| gather_bits(r, &rows)).collect();
-        let right: Vec<u32> = (0..count).map(|r| gather_bits(r, &columns)).collect();
+        let of_rows: Vec<u32> = (0..count).map(|r| gather_bits(r, &rows)).collect();
+        let of_columns: Vec<u32> = (0..count).map(|r| gather_bits(r, &columns)).collect();
         let part = |axis: usize, places: &[usize]| -> Vec<i64> {
             (0..1u32 << places.len())
                 .map(|n| layout.register_part(spread_bits(n, places), axis))
@@ -329,22 +431,22 @@ impl Lowering<'_> {
         let (row_at, column_at) = (self.thread_part(layout, 0), self.thread_part(layout, 1));
         let end = self.int(DType::I32, piece as i64);
         let (zero, one) = (self.int(DType::I32, 0), self.int(DType::I32, 1));
-        let (row_size, column_size) =
-            (self.int(DType::I32, row as i64), self.int(DType::I32, column as i64));
-        let base = self.int(DType::I32, (piece * row) as i64);
         let k = self.b.value(DeviceType::one(DType::I32));
         let ty = DeviceType::registers(dtype, count);
         let (before, after) = (self.b.value(ty), self.b.value(ty));
         self.known.push(HashMap::new());
         self.b.begin(vec![k, before]);
-        let a_at = self.b.binary(BinaryOp::Mul, k, row_size);
-        let a_at = self.b.binary(BinaryOp::Add, a_at, row_at);
-        let b_at = self.b.binary(BinaryOp::Mul, k, column_size);
-        let b_at = self.b.binary(BinaryOp::Add, b_at, base);
-        let b_at = self.b.binary(BinaryOp::Add, b_at, column_at);
-        let a = self.load_vectors(scratch, a_at, &row_parts, dtype);
-        let b = self.load_vectors(scratch, b_at, &column_parts, dtype);
-        let (a, b) = (self.b.pick(a, left), self.b.pick(b, right));
+        let mut load = |at: Dv, parts: &[i64], columns: Columns| {
+            let at = self.turned(at, k, columns);
+            let stride = self.int(DType::I32, columns.stride as i64);
+            let column = self.b.binary(BinaryOp::Mul, k, stride);
+            let at = self.b.binary(BinaryOp::Add, column, at);
+            let base = self.int(DType::I32, columns.base as i64);
+            let at = self.b.binary(BinaryOp::Add, at, base);
+            self.load_vectors(scratch, at, parts, dtype)
+        };
+        let (a, b) = (load(row_at, &row_parts, left), load(column_at, &column_parts, right));
+        let (a, b) = (self.b.pick(a, of_rows), self.b.pick(b, of_columns));
         let sum = self.add_product(dtype, a, b, before);
         self.b.push(DeviceOp::Control(ControlOp::Yield), &[sum], &[]);
         let body = self.b.end();
@@ -371,6 +473,19 @@ impl Lowering<'_> {
         let load = MemoryOp::LoadShared { buffer, width: width as u8, immediates };
         self.make(DeviceOp::Memory(load), &[at], dtype, parts.len() as u32)
     }
+}
+
+/// The registers of `layout` in an order in which up to 16 bytes of neighbours along `axis` are beside each other, and how many.
+fn neighbours_first(layout: &Layout, axis: usize, dtype: DType) -> (Vec<u32>, usize) {
+    let most = (16 / dtype.bytes()).max(1).trailing_zeros() as usize;
+    let place = |n: usize| {
+        let wanted = Bit { axis: axis as u8, bit: n as u8 };
+        layout.registers.iter().position(|&bit| bit == wanted)
+    };
+    let first: Vec<usize> = (0..most).map_while(place).collect();
+    let others = (0..layout.registers.len()).filter(|n| !first.contains(n));
+    let all: Vec<usize> = first.iter().copied().chain(others).collect();
+    ((0..layout.count()).map(|n| spread_bits(n, &all)).collect(), 1 << first.len())
 }
 
 /// Which bits of the register number are of this kind.

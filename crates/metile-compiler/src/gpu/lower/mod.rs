@@ -81,6 +81,8 @@ struct Lowering<'k> {
     scratch: Option<Shared>,
     scratch_bytes: u32,
     pending: Pending,
+    /// Loads of the loops around that were begun an iteration ago.
+    ahead: HashSet<OpId>,
     /// Products whose sums over threads wait for the end of their loop.
     deferred: HashSet<OpId>,
 }
@@ -113,6 +115,7 @@ pub fn lower(
         scratch: None,
         scratch_bytes: 0,
         pending: Pending::default(),
+        ahead: HashSet::new(),
         deferred: HashSet::new(),
     };
     lowering.declare();
@@ -293,7 +296,7 @@ impl<'k> Lowering<'k> {
             OpKind::Dim { .. } | OpKind::Narrow { .. } | OpKind::Pick { .. } | OpKind::ListItem => {
                 self.view_op(op);
             }
-            OpKind::LoadTile if self.plan.staged.contains(&id) => {}
+            OpKind::LoadTile if self.plan.staged.contains(&id) || self.ahead.contains(&id) => {}
             OpKind::Load { .. } | OpKind::LoadTile => self.load(op),
             OpKind::Store { .. } | OpKind::StoreTile => self.store(op),
             OpKind::AtomicRmw(_) | OpKind::AtomicCas => self.atomic(op)?,

@@ -5,10 +5,12 @@ use super::{Known, Lowering, Val};
 use crate::gpu::hopper::Pipeline;
 use crate::gpu::layout::Layout;
 use crate::gpu::pipeline::slice;
-use metile_device::{CopyOp, Op as DeviceOp, Shared, SyncOp, Value as Dv};
+use crate::gpu::plan::Plan;
+use metile_device::{CopyOp, MatrixOp, Op as DeviceOp, Shared, SyncOp, Value as Dv};
 use metile_ir::diagnostic::Diagnostic;
 use metile_ir::dtype::DType;
-use metile_ir::tile::{BinaryOp, CompareOp, Op, OpId, Shape};
+use metile_ir::tile::{BinaryOp, CompareOp, Op, OpId, Shape, Value};
+use std::collections::HashMap;
 
 /// A tile of 16-bit elements in shared memory, in swizzled columns of 64: see [`metile_device::Wgmma`].
 #[derive(Clone, Copy, Debug)]
@@ -24,11 +26,20 @@ pub(super) struct Staged {
 #[derive(Clone, Debug)]
 pub(super) struct Ring<'k> {
     op: &'k Op,
+    /// The operations of its body.
+    body: &'k [OpId],
     stages: u32,
     /// The loads, with their rings.
     loads: Vec<(OpId, Shared)>,
     high: Dv,
     step: Dv,
+}
+
+impl Ring<'_> {
+    /// Products of the loop that are in flight from one iteration to the next.
+    pub(super) fn in_flight(&self, plan: &Plan) -> Vec<OpId> {
+        self.body.iter().copied().filter(|id| plan.in_flight.contains(id)).collect()
+    }
 }
 
 /// Bytes of a row of a column.
@@ -53,7 +64,8 @@ impl<'k> Lowering<'k> {
             let name = format!("ring{}", self.b.program.shared.len());
             loads.push((load, self.b.shared(name, bytes * pipeline.stages, 1024)));
         }
-        let ring = Ring { op, stages: pipeline.stages, loads, high, step };
+        let body = &self.kernel.regions[op.regions[0]].ops;
+        let ring = Ring { op, body, stages: pipeline.stages, loads, high, step };
         // The tiles may have been another loop's, or this one's when it last ran.
         self.barrier();
         let mut index = low;
@@ -65,23 +77,17 @@ impl<'k> Lowering<'k> {
         Ok(ring)
     }
 
-    /// At the start of an iteration: waits for its tiles, which are stage `slot`, and begins the copies of a later one in the place of the
-    /// iteration before.
-    pub(super) fn turn_ring(
-        &mut self,
-        ring: &Ring<'k>,
-        index: Dv,
-        slot: Dv,
-    ) -> Result<(), Box<Diagnostic>> {
+    /// At the start of an iteration: waits for its tiles, which are stage `slot`, and for the products of the iteration before, whose place
+    /// is free from here on.
+    pub(super) fn turn_ring(&mut self, ring: &Ring<'k>, index: Dv, slot: Dv) {
+        for product in ring.in_flight(&self.plan) {
+            let sums = self.kernel.ops[product].operands[2];
+            self.wait_for_sums(sums);
+        }
         let pending = (ring.stages - 2) as u8;
         self.b.push(DeviceOp::Copy(CopyOp::Wait { pending }), &[], &[]);
         self.b.push(DeviceOp::Sync(SyncOp::AsyncFence), &[], &[]);
         self.barrier();
-        let ahead = self.i64(i64::from(ring.stages) - 1);
-        let ahead = self.b.binary(BinaryOp::Mul, ring.step, ahead);
-        let later = self.b.binary(BinaryOp::Add, index, ahead);
-        let before = self.previous(ring, slot);
-        self.copy_tiles(ring, later, before)?;
         // The body's own index and what follows from it.
         let argument = self.kernel.regions[ring.op.regions[0]].arguments[0];
         self.set(argument, Val::Scalar(index));
@@ -93,7 +99,33 @@ impl<'k> Lowering<'k> {
             let outer = ty.shape.side(0);
             self.set(result, Val::Staged(Staged { buffer, offset, outer }));
         }
+    }
+
+    /// Begins the copies of a later iteration, in the place of the one before: ahead of the products, unless those are in flight meanwhile.
+    pub(super) fn refill_ring(
+        &mut self,
+        ring: &Ring<'k>,
+        index: Dv,
+        slot: Dv,
+    ) -> Result<(), Box<Diagnostic>> {
+        let ahead = self.i64(i64::from(ring.stages) - 1);
+        let ahead = self.b.binary(BinaryOp::Mul, ring.step, ahead);
+        let later = self.b.binary(BinaryOp::Add, index, ahead);
+        let before = self.previous(ring, slot);
+        self.known.push(HashMap::new());
+        self.copy_tiles(ring, later, before)?;
+        self.known.pop();
+        self.set(self.kernel.regions[ring.op.regions[0]].arguments[0], Val::Scalar(index));
         Ok(())
+    }
+
+    /// The sums `value` of products that were in flight.
+    fn wait_for_sums(&mut self, value: Value) {
+        if let Some(Val::Tile(sums, layout)) = self.values.get(&value).cloned() {
+            let wait = DeviceOp::Matrix(MatrixOp::WgmmaWait);
+            let done = self.b.one(wait, &[sums], self.b.program.ty(sums));
+            self.set(value, Val::Tile(done, layout));
+        }
     }
 
     fn previous(&mut self, ring: &Ring<'k>, slot: Dv) -> Dv {
@@ -116,8 +148,16 @@ impl<'k> Lowering<'k> {
     }
 
     /// After the loop: nothing is under way any more.
-    pub(super) fn end_ring(&mut self) {
+    pub(super) fn end_ring(&mut self, ring: &Ring<'k>) {
         self.b.push(DeviceOp::Copy(CopyOp::Wait { pending: 0 }), &[], &[]);
+        let region = &self.kernel.regions[ring.op.regions[0]];
+        for product in ring.in_flight(&self.plan) {
+            let sums = self.kernel.ops[product].operands[2];
+            let place = region.arguments.iter().position(|&argument| argument == sums);
+            if let Some(&result) = place.and_then(|n| ring.op.results.get(n - 1)) {
+                self.wait_for_sums(result);
+            }
+        }
     }
 
     /// Begins the copies of the tiles of iteration `index` to stage `stage`.

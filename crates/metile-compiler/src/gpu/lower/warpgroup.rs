@@ -8,10 +8,10 @@ use metile_device::{
     WgmmaOperand,
 };
 use metile_ir::dtype::DType;
-use metile_ir::tile::{BinaryOp, Op};
+use metile_ir::tile::{BinaryOp, Op, OpId};
 
 impl Lowering<'_> {
-    pub(super) fn warpgroup_product(&mut self, op: &Op, a: Operand, b: Operand) {
+    pub(super) fn warpgroup_product(&mut self, id: OpId, op: &Op, a: Operand, b: Operand) {
         let result = op.results[0];
         let layout = self.layout(result);
         let acc = self.whole_tile(op.operands[2], &layout);
@@ -41,6 +41,7 @@ impl Lowering<'_> {
             sum: sum as u16,
             a: operand(left, a.long == 1),
             b: operand(right, b.long == 1),
+            in_flight: self.plan.in_flight.contains(&id),
         };
         let ty = DeviceType::registers(DType::F32, layout.count());
         let op = DeviceOp::Matrix(MatrixOp::Wgmma(product));

@@ -17,6 +17,13 @@ pub(super) fn check(on: On<'_>, op: &MatrixOp) -> Checked {
             on.gives(0, Type::registers(DType::U32, u32::from(*matrices)))
         }
         MatrixOp::Wgmma(product) => wgmma(on, product),
+        MatrixOp::WgmmaWait => {
+            on.takes(1, 1)?;
+            match on.operand(0) {
+                Type::Registers { dtype: DType::F32, .. } => on.gives(0, on.operand(0)),
+                other => on.fail(format!("takes sums in f32 registers, not {other}")),
+            }
+        }
         MatrixOp::FillFragment => {
             on.takes(1, 1)?;
             let (dtype, ..) = fragment(on, on.result(0))?;
@@ -82,7 +89,7 @@ fn mma(on: On<'_>, atom: MmaAtom) -> Checked {
 /// Sides, buffers and registers of a warpgroup's product.
 fn wgmma(on: On<'_>, product: &Wgmma) -> Checked {
     on.takes(3, 1)?;
-    let Wgmma { dtype, row_blocks, columns, sum, a, b } = *product;
+    let Wgmma { dtype, row_blocks, columns, sum, a, b, .. } = *product;
     if !on.program.warps.is_multiple_of(4) {
         return on.fail(format!("needs whole groups of 4 warps, not {} warps", on.program.warps));
     }

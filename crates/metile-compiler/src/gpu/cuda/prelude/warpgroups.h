@@ -17,8 +17,8 @@ template <int N> METILE void wgmma_begin(f32* sums) {
     hold<N>(sums);
     asm volatile("wgmma.fence.sync.aligned;" : : : "memory");
 }
-template <int N> METILE void wgmma_end(f32* sums) {
-    asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory");
+METILE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory"); }
+template <int N> METILE void wgmma_wait(f32* sums) {
     asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
     hold<N>(sums);
 }
