@@ -149,8 +149,8 @@ macro_rules! with_tiles {
             (Machine::Gpu, m, n) if m.div_ceil(128) * n.div_ceil(128) < 128 => match size_of::<T>() {
                 4 => $kernel::<$($ty,)* 64, 128, 32>($($argument),*)
                     .grid(($n.div_ceil(128), $m.div_ceil(64) $(, $batch)?)),
-                _ => $kernel::<$($ty,)* 64, 64, 64>($($argument),*)
-                    .grid(($n.div_ceil(64), $m.div_ceil(64) $(, $batch)?)),
+                _ => $kernel::<$($ty,)* 128, 64, 64>($($argument),*)
+                    .grid(($n.div_ceil(64), $m.div_ceil(128) $(, $batch)?)),
             },
             (Machine::Gpu, ..) => match size_of::<T>() {
                 4 => $kernel::<$($ty,)* 128, 128, 32>($($argument),*)

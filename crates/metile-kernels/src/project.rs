@@ -6,6 +6,7 @@ use crate::activation::silu;
 use crate::machine::Machine;
 use crate::shapes::projects;
 use metile::KernelCall;
+use metile::ir::{DType, Format};
 use metile::prelude::*;
 
 /// Rows `row..row + BM` of `x` by rows `col..col + BN` of `w`, over all of their columns.
@@ -119,7 +120,7 @@ const PROCESSORS: usize = 128;
 fn gpu_sides(rows: usize, n: usize, k: usize) -> Sides {
     match rows {
         0..=16 if k <= 256 => (16, 32, 256),
-        0..=1 if n < WIDE => (1, 8, 1024),
+        0..=1 if n <= 2048 => (1, 8, 1024),
         0..=1 => (1, 16, 512),
         2..=16 => (16, 32, 256),
         _ if rows.div_ceil(128) * n.div_ceil(128) < PROCESSORS => (64, 128, 32),
@@ -133,16 +134,19 @@ const WIDE: usize = 8192;
 
 /// The sides for CPUs. One row: programs of 32 weight rows, so that even a narrow projection is shared out
 /// evenly. Up to 16 rows are one tile, of which only the rows that exist are computed. More rows share
-/// weights that each program packs or decodes once. Few instances: each is compiled for every format.
-fn sides(machine: Machine, rows: usize, n: usize, k: usize) -> Sides {
+/// weights that each program packs or decodes once; but for bfloat16, whose products are summed in one order however many
+/// rows there are, so that a row's results do not depend on those beside it. Few instances: each is compiled for every format.
+fn sides<W: Weight>(machine: Machine, rows: usize, n: usize, k: usize) -> Sides {
     if machine == Machine::Gpu {
         return gpu_sides(rows, n, k);
     }
+    let bf16 = W::FORMAT == Format::Plain(DType::BF16);
     match rows {
         0..=1 if n >= WIDE => (1, 128, 2048),
         0..=16 if k <= 256 => (16, 32, 256),
         0..=1 => (1, 32, 2048),
         2..=16 => (16, 64, 2048),
+        _ if bf16 => (16, 64, 2048),
         _ if k <= 256 => (64, 64, 256),
         _ => (256, 192, 512),
     }
@@ -179,7 +183,7 @@ pub fn project<'c, A: Weight, W: Weight>(
     out: &'c mut Tensor<f32, 2>,
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), w.shape());
-    with_sides!(sides(Machine::of(x), rows, n, k), rows, n, project_tiles < A, W > (x, w, out))
+    with_sides!(sides::<W>(Machine::of(x), rows, n, k), rows, n, project_tiles < A, W > (x, w, out))
 }
 
 /// out = x · wᵀ + bias: see [`project_bias_tiles`].
@@ -191,7 +195,7 @@ pub fn project_bias<'c, A: Weight, W: Weight, B: Float>(
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), w.shape());
     with_sides!(
-        sides(Machine::of(x), rows, n, k),
+        sides::<W>(Machine::of(x), rows, n, k),
         rows,
         n,
         project_bias_tiles < A,
@@ -207,7 +211,13 @@ pub fn project_add<'c, A: Weight, W: Weight>(
     out: &'c mut Tensor<f32, 2>,
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), w.shape());
-    with_sides!(sides(Machine::of(x), rows, n, k), rows, n, project_add_tiles < A, W > (x, w, out))
+    with_sides!(
+        sides::<W>(Machine::of(x), rows, n, k),
+        rows,
+        n,
+        project_add_tiles < A,
+        W > (x, w, out)
+    )
 }
 
 /// out = silu(x · gateᵀ) · (x · upᵀ): see [`project_swiglu_tiles`].
@@ -219,7 +229,7 @@ pub fn project_swiglu<'c, A: Weight, W: Weight>(
 ) -> KernelCall<'c> {
     let ([rows, n], [_, k]) = (out.shape(), gate.shape());
     with_sides!(
-        sides(Machine::of(x), rows, n, k),
+        sides::<W>(Machine::of(x), rows, n, k),
         rows,
         n,
         project_swiglu_tiles < A,

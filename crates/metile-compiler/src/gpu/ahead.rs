@@ -3,16 +3,17 @@
 use super::pipeline::slice;
 use metile_ir::Format;
 use metile_ir::tile::{Access, Kernel, OpId, OpKind, RegionId, Type, Value};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Words of 32 bits that a thread may have of tiles that wait.
 const MOST_WORDS: usize = 64;
 
-/// By loop: loads of its region that feed its products, and whose place follows from the loop's index alone. Loops of `pipelined` run
-/// ahead otherwise.
+/// By loop: loads of its region that feed `products` and nothing else, and whose place follows from the loop's index alone. Loops of `pipelined`
+/// run ahead otherwise.
 pub fn loads(
     kernel: &Kernel,
     threads: usize,
+    products: &HashSet<OpId>,
     pipelined: impl Fn(OpId) -> bool,
 ) -> HashMap<OpId, Vec<OpId>> {
     let mut found = HashMap::new();
@@ -26,7 +27,7 @@ pub fn loads(
             .ops
             .iter()
             .copied()
-            .filter(|&load| is_early(kernel, region, load))
+            .filter(|&load| is_early(kernel, products, region, load))
             .collect();
         let words: usize = loads.iter().map(|&load| words(kernel, load, threads)).sum();
         if !loads.is_empty() && words <= MOST_WORDS {
@@ -43,7 +44,7 @@ fn words(kernel: &Kernel, load: OpId, threads: usize) -> usize {
 }
 
 /// Whether nothing but products read the load, of memory that the kernel does not write.
-fn is_early(kernel: &Kernel, region: RegionId, load: OpId) -> bool {
+fn is_early(kernel: &Kernel, products: &HashSet<OpId>, region: RegionId, load: OpId) -> bool {
     let op = &kernel.ops[load];
     if op.kind != OpKind::LoadTile {
         return false;
@@ -51,10 +52,17 @@ fn is_early(kernel: &Kernel, region: RegionId, load: OpId) -> bool {
     let Type::Tensor(ty) = kernel.ty(op.operands[0]) else { return false };
     // Packed elements are taken apart as they are loaded, which would wait for them.
     let plain = ty.access == Access::Read && matches!(ty.format, Format::Plain(_));
-    plain && feeds_products(kernel, region, op.results[0]) && slice(kernel, region, load).is_some()
+    plain
+        && feeds_products(kernel, products, region, op.results[0])
+        && slice(kernel, region, load).is_some()
 }
 
-fn feeds_products(kernel: &Kernel, region: RegionId, value: Value) -> bool {
+fn feeds_products(
+    kernel: &Kernel,
+    products: &HashSet<OpId>,
+    region: RegionId,
+    value: Value,
+) -> bool {
     let mut users = kernel
         .walk(kernel.body)
         .into_iter()
@@ -65,9 +73,9 @@ fn feeds_products(kernel: &Kernel, region: RegionId, value: Value) -> bool {
             let op = &kernel.ops[user];
             let here = kernel.regions[region].ops.contains(&user);
             here && match op.kind {
-                OpKind::Dot { .. } => op.operands[2] != value,
+                OpKind::Dot { .. } => products.contains(&user) && op.operands[2] != value,
                 OpKind::Cast | OpKind::Transpose(_) => {
-                    feeds_products(kernel, region, op.results[0])
+                    feeds_products(kernel, products, region, op.results[0])
                 }
                 _ => false,
             }

@@ -12,6 +12,7 @@ use super::hopper::{self, Pipeline};
 use super::layout::{Bit, Layout, bits};
 use super::target::{Machine, Target};
 use metile_ir::tile::{Definition, Kernel, OpId, OpKind, RegionId, Shape, Type, UnaryOp, Value};
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 /// Rows (or columns) up to which a product is computed as sums along the other operand's rows.
@@ -86,7 +87,11 @@ pub fn plan(kernel: &Kernel, target: &Target, classes: &[Class]) -> Plan {
     let staged = pipelines.values().flat_map(|p| p.loads.iter().copied()).collect();
     let in_flight = hopper::in_flight(kernel, &grouped, &pipelines);
     let warps = warps(kernel, &free, &dots, target);
-    let ahead = ahead::loads(kernel, 32 * warps as usize, |id| pipelines.contains_key(&id));
+    // Products with few rows wait for memory alone: more blocks at once serve them better than more registers.
+    let staged_products =
+        dots.iter().filter(|d| *d.1 == DotForm::OuterProduct).map(|d| *d.0).collect();
+    let threads = 32 * warps as usize;
+    let ahead = ahead::loads(kernel, threads, &staged_products, |id| pipelines.contains_key(&id));
     let mut classes = ClassesOfTiles::new(kernel, &free);
     for &id in &ops {
         classes.join_for(id);
@@ -163,9 +168,12 @@ fn dot_form(kernel: &Kernel, target: &Target, id: OpId) -> DotForm {
     }
 }
 
-/// Enough warps that a thread has about 16 registers of the largest tile, and of a product no more than 64.
+/// Bytes of the largest tile that a thread reads: four vectors are enough to wait for at once.
+const THREAD_BYTES: usize = 64;
+
+/// Enough warps that a thread has 64 bytes of the largest tile as it lies in memory, and of a product no more than 64 registers.
 fn warps(kernel: &Kernel, free: &[bool], dots: &HashMap<OpId, DotForm>, target: &Target) -> u32 {
-    let mut largest = 1;
+    let (mut largest, mut bytes) = (1, 4);
     for (value, data) in kernel.values.iter() {
         let live = match data.definition {
             Definition::Result(..) | Definition::Argument(..) => !free[value.index()],
@@ -174,7 +182,12 @@ fn warps(kernel: &Kernel, free: &[bool], dots: &HashMap<OpId, DotForm>, target: 
         if live && is_tile(kernel, value) {
             let padded: usize =
                 shape(kernel, value).sides().iter().map(|s| s.next_power_of_two()).product();
-            largest = largest.max(padded);
+            let loaded = loaded_bytes(kernel, value).unwrap_or(4);
+            match padded.cmp(&largest) {
+                Ordering::Greater => (largest, bytes) = (padded, loaded),
+                Ordering::Equal => bytes = bytes.min(loaded),
+                Ordering::Less => {}
+            }
         }
     }
     let groups = dots.iter().filter(|d| *d.1 == DotForm::Warpgroups);
@@ -185,7 +198,7 @@ fn warps(kernel: &Kernel, free: &[bool], dots: &HashMap<OpId, DotForm>, target: 
     if let Some(warps) = groups.max() {
         return warps;
     }
-    let mut warps = (largest / (32 * 16)).clamp(1, 16) as u32;
+    let mut warps = (largest * bytes.clamp(2, 4) / (32 * THREAD_BYTES)).clamp(1, 16) as u32;
     if dots.values().any(|&form| form == DotForm::OuterProduct) {
         warps = warps.clamp(4, 8);
     }

@@ -274,6 +274,10 @@ impl Words for Avx2Words {
         has_avx2!(Avx2Words(_mm256_shuffle_epi8(self.0, table.0)))
     }
     #[inline(always)]
+    fn as_floats(self) -> Avx2 {
+        has_avx2!(Avx2(_mm256_castsi256_ps(self.0)))
+    }
+    #[inline(always)]
     fn to_floats(self) -> Avx2 {
         has_avx2!(Avx2(_mm256_cvtepi32_ps(self.0)))
     }

@@ -168,6 +168,8 @@ pub trait Words: Copy {
     fn shr_each(self, counts: Self) -> Self;
     /// Byte `p` of the result is byte `table[p]` of the same 16-byte half.
     fn shuffle_halves(self, table: Self) -> Self;
+    /// The bits of words as floats.
+    fn as_floats(self) -> Self::Floats;
     /// Words as signed integers, converted.
     fn to_floats(self) -> Self::Floats;
     /// Bytes as unsigned integers, in order.

@@ -246,6 +246,10 @@ impl Words for PortableWords {
         Self::from_bytes(from_fn(|i| x[i / 16 * 16 + usize::from(t[i] & 15)]))
     }
     #[inline(always)]
+    fn as_floats(self) -> Portable {
+        Portable(self.0.map(f32::from_bits))
+    }
+    #[inline(always)]
     fn to_floats(self) -> Portable {
         Portable(self.0.map(|x| x as i32 as f32))
     }

@@ -4,6 +4,7 @@
 //! (`gemm`); else the large factor is read once, straight from memory, along its rows (`rows`), across
 //! them (`columns`), or decoded as it comes (`packed`).
 
+mod bf16_rows;
 mod columns;
 mod gemm;
 mod integers;
@@ -18,6 +19,7 @@ pub use operand::{Operand, Source};
 pub use scratch::Scratch;
 
 use crate::Level;
+use metile_ir::DType;
 
 /// From this many rows on, both factors are packed into panels.
 const PANEL_ROWS: usize = 12;
@@ -84,14 +86,20 @@ pub unsafe fn dot(
     let out = Out { base: acc, row: acc_stride as isize, column: 1 };
     // SAFETY: `shared` is valid in both; `out` has m by n elements.
     unsafe {
-        let (few, many) = if a.valid_rows <= b.valid_rows { (&a, &b) } else { (&b, &a) };
+        let bf16 = |o: &Operand| {
+            matches!(o.source, Source::Plain { dtype: DType::BF16, k_stride: 1, .. })
+        };
+        // Whatever its rows are beside, each of them meets weights in bfloat16 in one order.
+        let one_order = bf16(&b) && !bf16(&a) && a.valid_rows < LONG_PANEL_ROWS;
+        let a_first = a.valid_rows <= b.valid_rows || one_order;
+        let (few, many) = if a_first { (&a, &b) } else { (&b, &a) };
         let along = !matches!(many.source, Source::Plain { k_stride, .. } if k_stride != 1);
         let least = if along && shared >= LONG { LONG_PANEL_ROWS } else { PANEL_ROWS };
-        let small = few.valid_rows < least;
+        let small = one_order || few.valid_rows < least;
         if shared > 0 && a.valid_rows.max(b.valid_rows) > 0 {
             if !small {
                 gemm::accumulate(level, [m, n], shared, &a, &b, out, scratch);
-            } else if a.valid_rows <= b.valid_rows {
+            } else if a_first {
                 small::accumulate(level, [m, n], shared, &a, &b, out, scratch);
             } else {
                 small::accumulate(level, [n, m], shared, &b, &a, out.transposed(), scratch);

@@ -1,7 +1,7 @@
 //! Products in which one factor, `x`, has few rows: the other, `w`, is read once.
 
 use super::operand::{Element, with_element};
-use super::{Operand, Out, Scratch, Source, columns, packed, rows};
+use super::{Operand, Out, Scratch, Source, bf16_rows, columns, packed, rows};
 use crate::Level;
 use crate::lanes::{self, LANES, Lanes, Work};
 use metile_ir::DType;
@@ -167,6 +167,11 @@ unsafe fn plain(
     unsafe {
         let x = few(level, shared, x, targets, scratch);
         if let Source::Plain { dtype, base, row_stride, k_stride } = w.source {
+            if k_stride == 1 && dtype == DType::BF16 {
+                let w = rows::Matrix { base: base.cast(), stride: row_stride, rows: w.valid_rows };
+                bf16_rows::multiply(level, shared, x, w, targets, &mut scratch.y);
+                return;
+            }
             if k_stride == 1 {
                 with_element!(dtype, E => {
                     let w = rows::Matrix { base: base.cast::<E>(), stride: row_stride, rows: w.valid_rows };
