@@ -35,6 +35,8 @@ pub fn environment(device: &str) -> Environment {
     Environment {
         hardware: match device {
             "cpu" | "interpreter" => processor.clone(),
+            "cuda" => nvidia_gpu()
+                .unwrap_or_else(|| "an NVIDIA GPU; nvidia-smi does not say which".to_owned()),
             other => format!("{other}: not described by this version"),
         },
         processor,
@@ -69,6 +71,17 @@ fn commit() -> (String, Option<bool>) {
             (id, changed.map(|files| files.is_empty()))
         }
     }
+}
+
+/// The first NVIDIA GPU and its driver, by NVIDIA's tool.
+fn nvidia_gpu() -> Option<String> {
+    let done = Command::new("nvidia-smi")
+        .args(["--query-gpu=name,driver_version", "--format=csv,noheader"])
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&done.stdout);
+    let (name, driver) = text.lines().next()?.split_once(',')?;
+    done.status.success().then(|| format!("{}, driver {}", name.trim(), driver.trim()))
 }
 
 /// The size of the largest cache of a processor; `None` where the system does not say.

@@ -86,9 +86,8 @@ pub unsafe fn dot(
     let out = Out { base: acc, row: acc_stride as isize, column: 1 };
     // SAFETY: `shared` is valid in both; `out` has m by n elements.
     unsafe {
-        let bf16 = |o: &Operand| {
-            matches!(o.source, Source::Plain { dtype: DType::BF16, k_stride: 1, .. })
-        };
+        let bf16 =
+            |o: &Operand| matches!(o.source, Source::Plain { dtype: DType::BF16, k_stride: 1, .. });
         // Whatever its rows are beside, each of them meets weights in bfloat16 in one order.
         let one_order = bf16(&b) && !bf16(&a) && a.valid_rows < LONG_PANEL_ROWS;
         let a_first = a.valid_rows <= b.valid_rows || one_order;
