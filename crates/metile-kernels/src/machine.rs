@@ -16,18 +16,9 @@ impl Machine {
     /// The machine that `tensor` lies on.
     pub fn of<T: Element, const R: usize>(tensor: &Tensor<T, R>) -> Machine {
         let device = tensor.raw().parts.first().map(|part| part.storage.device());
-        device.map_or(Machine::Host, Machine::named)
-    }
-
-    /// The machine that `device` is.
-    pub fn at(device: &Device) -> Machine {
-        Machine::named(device.name())
-    }
-
-    fn named(device: &str) -> Machine {
         match device {
-            "cpu" | "interpreter" => Machine::Host,
-            _ => Machine::Gpu,
+            Some("cpu" | "interpreter") | None => Machine::Host,
+            Some(_) => Machine::Gpu,
         }
     }
 }

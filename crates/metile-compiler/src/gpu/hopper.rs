@@ -10,8 +10,6 @@ use std::collections::{HashMap, HashSet};
 
 /// Registers of sums that a thread may have.
 const MAX_SUMS: usize = 128;
-/// Sums of a block up to which it is small.
-const ALONE: usize = 128 * 64;
 /// Shared memory of a multiprocessor that blocks may have, and what a block takes besides what it asks for.
 const PROCESSOR_BYTES: usize = 227 << 10;
 
@@ -75,12 +73,7 @@ pub fn pipelines(
     dots: &HashSet<OpId>,
 ) -> (HashMap<OpId, Pipeline>, u32) {
     let mut found = HashMap::new();
-    let sums = |&dot: &OpId| {
-        kernel.ty(kernel.ops[dot].results[0]).tile().map_or(0, |t| t.shape.elements())
-    };
-    // Small tiles are cut where there are few programs: then one block has a multiprocessor to itself, and tiles that are far ahead.
-    let alone = dots.iter().map(sums).max().is_some_and(|most| most <= ALONE);
-    let (mut blocks, most) = if alone { (1, 8) } else { (2, 4) };
+    let mut blocks = 2;
     for id in kernel.walk(kernel.body) {
         let loads = staged_loads(kernel, facts, classes, id, dots);
         if loads.is_empty() {
@@ -92,14 +85,14 @@ pub fn pipelines(
         // Two blocks on a multiprocessor fill each other's waits, if three tiles fit each.
         let half = PROCESSOR_BYTES / 2 - (2 << 10);
         let stages = match half / bytes {
-            fit if fit > 2 && !alone => fit,
-            _ => {
+            0..=2 => {
                 blocks = 1;
                 (PROCESSOR_BYTES - (2 << 10)) / bytes
             }
+            fit => fit,
         };
         if stages >= 2 {
-            found.insert(id, Pipeline { loads, stages: stages.min(most) as u32 });
+            found.insert(id, Pipeline { loads, stages: stages.min(4) as u32 });
         }
     }
     (found, blocks)

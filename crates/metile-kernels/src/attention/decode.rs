@@ -1,7 +1,6 @@
 //! Attention of one new token, split over the keys: parts, then their merge.
 
 use super::{one_cache, see};
-use crate::machine::Machine;
 use metile::KernelCall;
 use metile::prelude::*;
 
@@ -105,13 +104,9 @@ pub struct DecodeBuffers {
 /// Keys of a tile: few, so that even a short context is shared out.
 const KEYS: usize = 64;
 
-/// Parts of the keys for a cache: at most 16, or 64 on a GPU, and no more than it has tiles of 64 keys.
-pub fn decode_attention_part_count(machine: Machine, capacity: usize) -> usize {
-    let most = match machine {
-        Machine::Host => 16,
-        Machine::Gpu => 64,
-    };
-    capacity.div_ceil(KEYS).clamp(1, most)
+/// Parts of the keys for a cache: at most 16, and no more than it has tiles of 64 keys.
+pub fn decode_attention_part_count(capacity: usize) -> usize {
+    capacity.div_ceil(KEYS).clamp(1, 16)
 }
 
 impl DecodeBuffers {
@@ -125,7 +120,7 @@ impl DecodeBuffers {
         capacity: usize,
         head_dim: usize,
     ) -> Result<Self, metile::TensorError> {
-        let parts = decode_attention_part_count(Machine::at(device), capacity);
+        let parts = decode_attention_part_count(capacity);
         Ok(DecodeBuffers {
             peak: Tensor::zeros(device, [heads, parts])?,
             total: Tensor::zeros(device, [heads, parts])?,
@@ -173,15 +168,12 @@ pub fn decode_attention_merge<'c>(
     out: &'c mut Tensor<f32, 2>,
     state: &'c Tensor<i64, 1>,
 ) -> KernelCall<'c> {
-    let [heads, parts, width] = buffers.acc.shape();
+    let [heads, _, width] = buffers.acc.shape();
     let DecodeBuffers { peak, total, acc } = buffers;
-    let call = match (parts, width) {
-        (0..=16, 0..=64) => decode_attention_join::<16, 64>(peak, total, acc, out, state),
-        (0..=16, 65..=128) => decode_attention_join::<16, 128>(peak, total, acc, out, state),
-        (0..=16, _) => decode_attention_join::<16, 256>(peak, total, acc, out, state),
-        (_, 0..=64) => decode_attention_join::<64, 64>(peak, total, acc, out, state),
-        (_, 65..=128) => decode_attention_join::<64, 128>(peak, total, acc, out, state),
-        _ => decode_attention_join::<64, 256>(peak, total, acc, out, state),
+    let call = match width {
+        0..=64 => decode_attention_join::<16, 64>(peak, total, acc, out, state),
+        65..=128 => decode_attention_join::<16, 128>(peak, total, acc, out, state),
+        _ => decode_attention_join::<16, 256>(peak, total, acc, out, state),
     };
     call.grid(heads)
 }

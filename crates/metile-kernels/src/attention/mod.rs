@@ -31,7 +31,9 @@ fn see<V: Float>(seen: Seen, scores: Tile<f32>, values: Tile<V>) -> Seen {
     let base = select(next == f32::NEG_INFINITY, 0.0, next);
     let weights = exp(scores - base.expand(1));
     let fade = exp(peak - base);
-    (next, total * fade + weights.sum_along(1), dot_add(weights, values, acc * fade.expand(1)))
+    // The sum over these keys first: in one chain with all others it would be off by more.
+    let acc = fma(acc, fade.expand(1), dot(weights, values));
+    (next, total * fade + weights.sum_along(1), acc)
 }
 
 /// The weighted values over the sum of weights; zeros for rows that saw nothing.
