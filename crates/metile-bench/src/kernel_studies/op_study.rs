@@ -66,8 +66,9 @@ pub struct OpStudy {
     pub cases: Vec<OpCase>,
     /// Further settings.
     pub extra: Extra,
+    /// What ran.
+    pub fingerprints: Fingerprints,
     held: Option<(String, Held)>,
-    fingerprints: Fingerprints,
 }
 
 impl OpStudy {

@@ -5,6 +5,7 @@ use crate::charts::figure::{Bar, BarGroup, Body, Chart, Panel, Reference, Unit};
 use crate::charts::sweeps::{self, Point};
 use crate::estimate;
 use crate::schema::{Case, Report, Role};
+use std::collections::HashSet;
 
 /// Pairs of arms in a metric, as panels are made of them.
 fn comparisons(report: &Report) -> Vec<(String, String, String)> {
@@ -139,6 +140,10 @@ fn points(report: &Report, parameters: &[&str], only: Option<(&str, &str)>) -> V
             });
         }
     }
+    // What is timed on one side alone has no ratio anywhere.
+    let compared: HashSet<String> =
+        points.iter().filter(|p| p.ratio.is_ok()).map(|p| p.series.clone()).collect();
+    points.retain(|p| compared.contains(&p.series));
     points
 }
 

@@ -126,7 +126,12 @@ fn fingerprints(report: &Report, findings: &mut Findings) {
             format!("`{}` of {} is no SHA-256", file.sha256, file.path),
         );
     }
-    if report.status == Status::Complete && f.kernels.is_empty() {
-        findings.wrong("fingerprints", "fingerprints.kernels", "no kernel says what exactly ran");
+    // Whole programs in processes of their own are known by their files.
+    if report.status == Status::Complete && f.kernels.is_empty() && f.sources.is_empty() {
+        findings.wrong(
+            "fingerprints",
+            "fingerprints.kernels",
+            "neither kernels nor programs say what exactly ran",
+        );
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{boundary, metric, option};
 use crate::baseline::{KernelWorker, Limits, Worker};
+use crate::fingerprint;
 use crate::kernel_studies::harness::{Grid, KernelStudy};
 use crate::kernel_studies::op_study::{Extra, OpCase, OpStudy, Source, StudyArm};
 use crate::kernel_studies::ops::{LATE, Op, Shape};
@@ -73,8 +74,9 @@ fn cases() -> Vec<OpCase> {
             Op::Mlp { rows: 4, hidden: 576, intermediate: 1536, storage: Storage::Int8 },
         ),
     ];
+    // Each a series of its own: a mean over different operations and types says nothing.
     let case =
-        |(name, op): (&str, Op)| OpCase { name: name.to_owned(), series: "all".to_owned(), op };
+        |(name, op): (&str, Op)| OpCase { name: name.to_owned(), series: name.to_owned(), op };
     all.into_iter().map(case).collect()
 }
 
@@ -186,5 +188,10 @@ fn open(setup: &Setup) -> Result<Box<dyn Study>, OpenError> {
         rows_alone: false,
     };
     let declaration = declaration(setup.chosen.count("pairs")?);
-    Ok(Box::new(KernelStudy::new(OpStudy::new(declaration, &setup.device, arms, cases(), extra))))
+    let mut study = OpStudy::new(declaration, &setup.device, arms, cases(), extra);
+    for (arm, program) in [("baseline-root", &theirs), ("this", &ours)] {
+        let hash = fingerprint::of_file(program, format!("program of {arm}")).map_err(missing)?;
+        study.fingerprints.sources.push(hash);
+    }
+    Ok(Box::new(KernelStudy::new(study)))
 }
