@@ -154,6 +154,8 @@ impl From<ActivationsName> for Activations {
 pub enum FrequenciesName {
     /// As the formula gives them.
     F32,
+    /// As MLX computes them, to compare with it.
+    Exp2,
     /// Rounded.
     Bf16,
 }
@@ -162,6 +164,7 @@ impl From<FrequenciesName> for RopeFrequencies {
     fn from(name: FrequenciesName) -> RopeFrequencies {
         match name {
             FrequenciesName::F32 => RopeFrequencies::F32,
+            FrequenciesName::Exp2 => RopeFrequencies::Exp2,
             FrequenciesName::Bf16 => RopeFrequencies::BF16,
         }
     }

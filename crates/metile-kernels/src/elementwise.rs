@@ -100,6 +100,28 @@ pub fn map<'c, T: Float, F: Pointwise>(
     with_tiles!(out, map_tiles < T, F > (x, out))
 }
 
+/// 2^x, in f32.
+#[kernel_fn]
+fn power_of_two(x: Tile<f32>) -> Tile<f32> {
+    exp2(x)
+}
+
+/// 2^x as a [`Pointwise`].
+#[derive(Clone, Copy, Debug)]
+pub struct Exp2;
+
+impl Pointwise for Exp2 {
+    #[track_caller]
+    fn apply(x: Tile<f32>) -> Tile<f32> {
+        power_of_two(x)
+    }
+}
+
+/// out = 2^x, element by element: see [`map_tiles`].
+pub fn powers_of_two<'c>(x: &'c Tensor<f32, 2>, out: &'c mut Tensor<f32, 2>) -> KernelCall<'c> {
+    map::<f32, Exp2>(x, out)
+}
+
 /// out = F(x, y), as in `combine::<_, Larger>(&x, &y, &mut out)`: see [`combine_tiles`].
 pub fn combine<'c, T: Float, F: Combine>(
     x: &'c Tensor<T, 2>,

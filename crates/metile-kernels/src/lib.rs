@@ -54,7 +54,7 @@ pub use attention::{
     DecodeBuffers, decode_attention_merge, decode_attention_parts, prefill_attention,
 };
 pub use cache::kv_write;
-pub use elementwise::{add, combine, map, mul, scale, swiglu};
+pub use elementwise::{add, combine, map, mul, powers_of_two, scale, swiglu};
 pub use embedding::{embed, embedding};
 pub use fft::{FftTables, fft};
 pub use gemm::{batched_gemm, gemm, gemm_bias, gemm_map, gemm_residual};

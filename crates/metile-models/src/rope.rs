@@ -23,6 +23,14 @@ pub fn frequencies(config: &ModelConfig, factors: Option<&[f32]>) -> Vec<f32> {
     (0..config.head_dim / 2).map(frequency).collect()
 }
 
+/// The exponents of two whose powers are the frequencies of a model that does not scale them, `[head_dim / 2]`:
+/// `-i / (head_dim / 2) · log2(theta)`, every step in f32.
+pub fn exponents(config: &ModelConfig) -> Vec<f32> {
+    let pairs = config.head_dim / 2;
+    let base = (config.rope.theta as f32).log2();
+    (0..pairs).map(|pair| -(pair as f32 / pairs as f32) * base).collect()
+}
+
 fn stretch(frequency: f64, scaling: RopeScaling) -> f64 {
     match scaling {
         RopeScaling::None => frequency,

@@ -189,6 +189,12 @@ fn a_synthetic_model_is_its_seeds_and_computes_like_a_trained_one() {
     assert!(text.contains(&first.weights_sha256) && text.contains(&first.tokenizer_sha256));
     assert!(text.contains("\"synthetic\""), "{text}");
 
+    // Converted, it is still known to be synthetic.
+    let out = folder.path().join("converted");
+    convert(&plain, ConvertDtype::Float32, &out, &mut quiet).unwrap();
+    let text = std::fs::read_to_string(out.join("metile.json")).unwrap();
+    assert!(text.contains("\"synthetic\""), "{text}");
+
     let down = Role::Layer(1, LayerRole::Down);
     assert!(values(&plain, down).iter().all(|v| v.to_bits() & 0xFFFF == 0));
     let ids: Vec<u32> = (0..40).map(|n| n * 1009 % 512).collect();

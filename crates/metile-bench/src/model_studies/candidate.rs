@@ -32,6 +32,8 @@ pub struct CandidateSetup<'s> {
     pub capacity: usize,
     /// Whether decode weights are packed where that is lossless.
     pub pack: bool,
+    /// How exact rotary frequencies are.
+    pub rope_frequencies: RopeFrequencies,
 }
 
 /// metile's model.
@@ -55,7 +57,7 @@ impl Candidate {
             context: setup.capacity,
             chunk: 1,
             activations: Activations::F32,
-            rope_frequencies: RopeFrequencies::F32,
+            rope_frequencies: setup.rope_frequencies,
             weights: setup.weights,
         };
         let missing = |error: decoder::Error| OpenError::Missing(error.to_string());

@@ -40,6 +40,7 @@ const OPTIONS: &[OptionSpec] = &[
     count("trials", "5", "Pairs of the held-out phase"),
     count("cache-check-interval", "64", "Outputs between comparisons of the whole K/V prefix"),
     setup::PACK,
+    setup::ROPE,
     path(
         "tuning-document",
         "reports/documents/language-and-compiler.txt",

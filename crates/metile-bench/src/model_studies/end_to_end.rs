@@ -37,6 +37,7 @@ const OPTIONS: &[OptionSpec] = &[
         help: "Rows of a chunk of the candidate's prompts",
     },
     setup::PACK,
+    setup::ROPE,
     setup::BASELINES,
     setup::BASELINE_CHECKPOINT,
     setup::VARIANT,

@@ -54,6 +54,7 @@ const OPTIONS: &[OptionSpec] = &[
         "Text of the request that arrives",
     ),
     setup::PACK,
+    setup::ROPE,
     setup::BASELINES,
     setup::BASELINE_CHECKPOINT,
     setup::VARIANT,

@@ -47,6 +47,7 @@ const OPTIONS: &[OptionSpec] = &[
         help: "Text of the prompt",
     },
     setup::PACK,
+    setup::ROPE,
     setup::ATTENTION,
     setup::BASELINES,
     setup::BASELINE_CHECKPOINT,

@@ -10,7 +10,7 @@ use crate::schema::GateClass;
 use crate::study::{OpenError, OptionKind, OptionSpec, Setup};
 use metile::runtime::cpu;
 use metile_models::checkpoint::Checkpoint;
-use metile_models::decoder::WeightType;
+use metile_models::decoder::{RopeFrequencies, WeightType};
 use metile_models::tokenizer::Tokenizer;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -84,6 +84,15 @@ pub const PACK: OptionSpec = OptionSpec {
     kind: OptionKind::Flag,
     default: Some("yes"),
     help: "Whether decode steps read FP32 weights from packed copies where that is lossless",
+};
+
+/// See [`MODEL`].
+pub const ROPE: OptionSpec = OptionSpec {
+    name: "rope-frequencies",
+    kind: OptionKind::OneOf(&["f32", "exp2"]),
+    default: Some("f32"),
+    help: "The candidate's rotary frequencies: rounded once, or exp2 in FP32 as MLX computes them, which tells \
+           at thousands of tokens",
 };
 
 /// What the options of a study of models come to.
@@ -184,7 +193,7 @@ fn baseline_device(setup: &Setup) -> Result<baseline::Device, OpenError> {
 /// # Errors
 /// If an option can't be followed, a checkpoint can't be loaded, or a baseline is not there.
 pub fn open(setup: &Setup, capacity: usize) -> Result<Opened, OpenError> {
-    let settings = schedules(setup)?;
+    let mut settings = schedules(setup)?;
     let device = baseline_device(setup)?;
     let (path, checkpoint) = self::checkpoint(setup)?;
     let origin = Origin::read(&path)?;
@@ -237,14 +246,28 @@ pub fn open(setup: &Setup, capacity: usize) -> Result<Opened, OpenError> {
     };
     let needed = capacity.max(agreed.as_ref().map_or(0, Agreed::capacity));
     let pack = setup.chosen.flag(PACK.name)? && weights == WeightType::F32;
+    let rope = setup.chosen.text(ROPE.name)?.unwrap_or("f32");
+    let rope_frequencies = match rope {
+        "exp2" => RopeFrequencies::Exp2,
+        _ => RopeFrequencies::F32,
+    };
     let candidate = Candidate::load(&CandidateSetup {
         checkpoint: &checkpoint,
         device: &setup.device,
         weights,
         capacity: needed,
         pack,
+        rope_frequencies,
     })?;
+    settings.insert(ROPE.name.to_owned(), rope.to_owned());
     let mut disclosures = Vec::new();
+    if rope_frequencies == RopeFrequencies::Exp2 {
+        disclosures.push(
+            "the candidate's rotary frequencies are exp2 in float32 on its device, as MLX's are; by default they are \
+             rounded once"
+                .to_owned(),
+        );
+    }
     if origin.synthetic {
         disclosures.push("on synthetic weights".to_owned());
     }

@@ -14,7 +14,7 @@ use crate::study::driver::{self, Run};
 use crate::study::{Refusal, Study, refusal_rules as rules};
 use metile::Device;
 use metile_models::checkpoint::Checkpoint;
-use metile_models::decoder::WeightType;
+use metile_models::decoder::{RopeFrequencies, WeightType};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
@@ -147,8 +147,14 @@ fn checkpoint() -> Checkpoint {
 
 pub(super) fn model(weights: WeightType, pack: bool) -> Candidate {
     let (checkpoint, device) = (checkpoint(), Device::cpu());
-    let setup =
-        CandidateSetup { checkpoint: &checkpoint, device: &device, weights, capacity: 64, pack };
+    let setup = CandidateSetup {
+        checkpoint: &checkpoint,
+        device: &device,
+        weights,
+        capacity: 64,
+        pack,
+        rope_frequencies: RopeFrequencies::F32,
+    };
     Candidate::load(&setup).unwrap()
 }
 

@@ -236,7 +236,7 @@ fn provenance(folder: &Path) -> Result<(bool, String), OpenError> {
             ),
         )),
         Some("converted") => Ok((
-            false,
+            value["source_provenance"]["weights"] == "synthetic",
             format!(
                 "converted from {} to {}, {} of {} values rounded",
                 field("source"),

@@ -126,6 +126,7 @@ pub fn convert(
         &json!({
             "weights": "converted",
             "source": name,
+            "source_provenance": provenance(source.path()),
             "dtype": dtype.name(),
             "values": values,
             "rounded_values": rounded,
@@ -135,6 +136,17 @@ pub fn convert(
     )?;
     folder.finish()?;
     Ok(Converted { values, rounded, weights_sha256, tokenizer_sha256 })
+}
+
+/// Bytes of what a folder says of its weights, at most.
+const MOST_PROVENANCE: u64 = 1 << 20;
+
+/// What the source says of its own weights: that they are synthetic stays known.
+fn provenance(source: &Path) -> serde_json::Value {
+    read_bytes(&source.join(PROVENANCE), MOST_PROVENANCE)
+        .ok()
+        .and_then(|text| serde_json::from_slice(&text).ok())
+        .unwrap_or_default()
 }
 
 fn roles(config: &ModelConfig) -> impl Iterator<Item = Role> {

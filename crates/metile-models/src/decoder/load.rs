@@ -3,11 +3,12 @@
 use super::RopeFrequencies;
 use super::error::Error;
 use crate::checkpoint::{Checkpoint, LayerRole, Role, TensorInfo};
-use crate::config::ModelConfig;
+use crate::config::{ModelConfig, RopeScaling};
 use crate::rope;
 use metile::prelude::{bf16, f16};
 use metile::{Device, Tensor};
 use metile_ir::{DType, Format};
+use metile_kernels as kernels;
 use metile_weights::{Matrix, Vector};
 
 /// How weights are kept in memory.
@@ -199,14 +200,35 @@ impl Weights {
             None => None,
         };
         checkpoint.check_all_used()?;
-        let mut frequencies = rope::frequencies(config, factors.as_deref());
-        if precision == RopeFrequencies::BF16 {
-            frequencies.iter_mut().for_each(|f| *f = bf16::from_f32(*f).to_f32());
-        }
+        let frequencies = match precision {
+            RopeFrequencies::F32 => rope::frequencies(config, factors.as_deref()),
+            RopeFrequencies::BF16 => rope::frequencies(config, factors.as_deref())
+                .into_iter()
+                .map(|f| bf16::from_f32(f).to_f32())
+                .collect(),
+            RopeFrequencies::Exp2 => exp2_frequencies(device, config, factors.is_some())?,
+        };
         let frequencies = Tensor::from_slice(device, [frequencies.len()], &frequencies)?;
         let Loader { bytes, loaded_bytes, .. } = loader;
         Ok(Weights { embedding, layers, output_norm, output, frequencies, bytes, loaded_bytes })
     }
+}
+
+/// See [`RopeFrequencies::Exp2`].
+fn exp2_frequencies(
+    device: &Device,
+    config: &ModelConfig,
+    factors: bool,
+) -> Result<Vec<f32>, Error> {
+    if factors || config.rope.scaling != RopeScaling::None {
+        let problem = "rotary frequencies as exp2: this model scales its frequencies";
+        return Err(Error::Option(problem.to_owned()));
+    }
+    let exponents = rope::exponents(config);
+    let exponents = Tensor::from_slice(device, [1, exponents.len()], &exponents)?;
+    let mut frequencies = Tensor::zeros(device, exponents.shape())?;
+    kernels::powers_of_two(&exponents, &mut frequencies).prepare(device)?.launch()?;
+    Ok(frequencies.to_vec()?)
 }
 
 impl Weights {

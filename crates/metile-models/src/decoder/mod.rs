@@ -52,6 +52,9 @@ pub enum RopeFrequencies {
     /// Frequencies in f32, as the models were trained with.
     #[default]
     F32,
+    /// Frequencies as `exp2(-i / pairs · log2(theta))`, every step in f32, on the model's device: as MLX computes them. They are off by a few
+    /// units in the last place, which far into a text turns by 10⁻³. For comparing with MLX; not for models that scale their frequencies.
+    Exp2,
     /// Frequencies rounded to bf16, as Transformers has them once a whole model was cast to bf16
     /// (`model.to(torch.bfloat16)`). For comparing with numbers made so; text suffers at length.
     BF16,
