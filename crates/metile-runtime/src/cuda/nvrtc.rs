@@ -47,7 +47,7 @@ pub(super) const OPTIONS: [&str; 6] = [
     "--ftz=false",
     "--prec-div=true",
     "--prec-sqrt=true",
-    "--diag-suppress=177",
+    "--diag-suppress=177,550",
 ];
 
 /// What NVRTC makes of a source.
