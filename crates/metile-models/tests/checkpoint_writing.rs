@@ -71,7 +71,9 @@ fn tensors_of_bf16_are_equal_bit_for_bit_in_both_types() {
                 };
                 assert_eq!(all(&tiny.checkpoint, info), all(&back, other), "{}", info.name);
             }
-            assert_eq!(logits(&back, &[1, 2, 3]), logits(&tiny.checkpoint, &[1, 2, 3]));
+            // Weights in bfloat16 are summed in another order.
+            let pair = [&back, &tiny.checkpoint].map(|checkpoint| logits(checkpoint, &[1, 2, 3]));
+            assert!(largest_difference(&pair[0], &pair[1]) < 1e-4);
         }
     }
 }
