@@ -126,8 +126,9 @@ fn fingerprints(report: &Report, findings: &mut Findings) {
             format!("`{}` of {} is no SHA-256", file.sha256, file.path),
         );
     }
-    // Whole programs in processes of their own are known by their files.
-    if report.status == Status::Complete && f.kernels.is_empty() && f.sources.is_empty() {
+    // Versions compared as whole programs are known by their files; of all others the kernels are.
+    let programs = report.declaration.name == "paired-regression" && !f.sources.is_empty();
+    if report.status == Status::Complete && f.kernels.is_empty() && !programs {
         findings.wrong(
             "fingerprints",
             "fingerprints.kernels",
