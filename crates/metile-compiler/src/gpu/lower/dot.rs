@@ -334,16 +334,7 @@ impl Lowering<'_> {
             mask = Some(self.and(mask, here));
         }
         let tile = self.b.pick(tile, groups.into_iter().flatten().copied().collect());
-        let mut operands = vec![at];
-        operands.extend(mask);
-        operands.push(tile);
-        let store = MemoryOp::StoreShared {
-            buffer: scratch,
-            width: width as u8,
-            immediates,
-            masked: mask.is_some(),
-        };
-        self.b.push(DeviceOp::Memory(store), &operands, &[]);
+        self.store_shared((scratch, width), at, immediates, mask, tile);
     }
 
     fn summed_dtype(&self, tile: Dv) -> DType {

@@ -63,7 +63,7 @@ impl Lowering<'_> {
 
     pub(super) fn store_shared(
         &mut self,
-        buffer: Shared,
+        (buffer, width): (Shared, usize),
         offset: Dv,
         immediates: Vec<i64>,
         mask: Option<Dv>,
@@ -72,7 +72,8 @@ impl Lowering<'_> {
         let mut operands = vec![offset];
         operands.extend(mask);
         operands.push(value);
-        let store = MemoryOp::StoreShared { buffer, width: 1, immediates, masked: mask.is_some() };
+        let width = width as u8;
+        let store = MemoryOp::StoreShared { buffer, width, immediates, masked: mask.is_some() };
         self.b.push(DeviceOp::Memory(store), &operands, &[]);
     }
 
@@ -121,7 +122,7 @@ impl Lowering<'_> {
                     .max()
                     .unwrap_or(1);
                 let value = self.b.spread(value, count);
-                self.store_shared(scratch, at, vec![0; count as usize], mask, value);
+                self.store_shared((scratch, 1), at, vec![0; count as usize], mask, value);
             }
             self.publish();
             let taken = match only {

@@ -4,7 +4,7 @@ use super::dot::Operand;
 use super::stage::Staged;
 use super::{Lowering, Val};
 use metile_device::{
-    MatrixOp, MemoryOp, Op as DeviceOp, PositionOp, SyncOp, Type as DeviceType, Value as Dv, Wgmma,
+    MatrixOp, Op as DeviceOp, PositionOp, SyncOp, Type as DeviceType, Value as Dv, Wgmma,
     WgmmaOperand,
 };
 use metile_ir::dtype::DType;
@@ -84,16 +84,7 @@ impl Lowering<'_> {
             let place = self.b.binary(BinaryOp::Add, place, first);
             let groups = layout.count() as usize / width;
             let owner = self.first_owner(&layout);
-            let mut operands = vec![place];
-            operands.extend(owner);
-            operands.push(tile);
-            let store = MemoryOp::StoreShared {
-                buffer: scratch,
-                width: width as u8,
-                immediates: vec![0; groups],
-                masked: owner.is_some(),
-            };
-            self.b.push(DeviceOp::Memory(store), &operands, &[]);
+            self.store_shared((scratch, width), place, vec![0; groups], owner, tile);
             let offset = self.int(DType::I32, base as i64);
             *made = Some(Staged { buffer: scratch, offset, outer: shape.side(0) });
             base += shape.elements() * 2;
