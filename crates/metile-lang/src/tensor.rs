@@ -385,33 +385,27 @@ impl<T: HostElement, const R: usize> Tensor<T, R> {
         let bytes = T::DTYPE.bytes();
         let mut out = Vec::new();
         let Some(part) = raw.parts.first() else { return Ok(out) };
-        let Some(&row) = raw.shape.last() else { return Ok(out) };
         if raw.shape.contains(&0) {
             return Ok(out);
         }
-        let rows: usize = raw.shape[..R - 1].iter().product();
-        let contiguous = raw.strides.last() == Some(&1);
-        for n in 0..rows {
+        // One read for as much as lies together: on a GPU a read costs the same whatever its length.
+        let (mut run, mut axes) = (1usize, R);
+        while axes > 0 && (raw.strides[axes - 1] == run as i64 || raw.shape[axes - 1] == 1) {
+            axes -= 1;
+            run *= raw.shape[axes];
+        }
+        let runs: usize = raw.shape[..axes].iter().product();
+        let mut buffer = vec![0; run * bytes];
+        for n in 0..runs {
             let mut rest = n;
             let mut at = 0i64;
-            for axis in (0..R - 1).rev() {
+            for axis in (0..axes).rev() {
                 at += (rest % raw.shape[axis]) as i64 * raw.strides[axis];
                 rest /= raw.shape[axis];
             }
-            let place = |element: i64| {
-                part.byte_offset.saturating_add_signed(element * bytes as i64) as usize
-            };
-            if contiguous {
-                let mut buffer = vec![0; row * bytes];
-                part.storage.read(place(at), &mut buffer)?;
-                out.extend(T::from_bytes(&buffer));
-                continue;
-            }
-            let mut buffer = vec![0; bytes];
-            for column in 0..row as i64 {
-                part.storage.read(place(at + column * raw.strides[R - 1]), &mut buffer)?;
-                out.extend(T::from_bytes(&buffer));
-            }
+            let place = part.byte_offset.saturating_add_signed(at * bytes as i64) as usize;
+            part.storage.read(place, &mut buffer)?;
+            out.extend(T::from_bytes(&buffer));
         }
         Ok(out)
     }

@@ -57,7 +57,8 @@ pub fn environment(device: &str) -> Environment {
     }
 }
 
-/// The commit of the repository that this is run in, or why there is none; and whether files differ from it.
+/// The commit of the repository that this is run in, else what `METILE_COMMIT` says, or why there is none; and
+/// whether files differ from it.
 fn commit() -> (String, Option<bool>) {
     let git = |arguments: &[&str]| {
         let done = Command::new("git").args(arguments).output().ok()?;
@@ -65,7 +66,11 @@ fn commit() -> (String, Option<bool>) {
         done.status.success().then_some(text)
     };
     match git(&["rev-parse", "HEAD"]) {
-        None => ("unknown: not run within a repository".to_owned(), None),
+        // A program that was carried elsewhere is told what it was built from.
+        None => match std::env::var("METILE_COMMIT") {
+            Ok(id) => (id, None),
+            Err(_) => ("unknown: not run within a repository".to_owned(), None),
+        },
         Some(id) => {
             let changed = git(&["status", "--porcelain", "--untracked-files=no"]);
             (id, changed.map(|files| files.is_empty()))
