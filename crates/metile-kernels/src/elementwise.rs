@@ -55,6 +55,17 @@ pub fn map_tiles<T: Float, F: Pointwise, const ROWS: usize, const BLOCK: usize>(
     out.store_tile(at, F::apply(x.load_tile(at, [ROWS, BLOCK]).to_f32()));
 }
 
+/// out = x, rounded to nearest, ties to even, where `U` has fewer bits. `x`, `out`: [rows, cols]. One program per ROWS × BLOCK.
+#[kernel]
+pub fn convert_tiles<T: Float, U: Float, const ROWS: usize, const BLOCK: usize>(
+    x: &Tensor<T, 2>,
+    out: &mut Tensor<U, 2>,
+) {
+    assert!(alike(x, out), "out has x's shape");
+    let at = (program_id(1) * ROWS, program_id(0) * BLOCK);
+    out.store_tile(at, x.load_tile(at, [ROWS, BLOCK]).to::<U>());
+}
+
 /// out = F(x, y), computed in f32 and rounded once. `x`, `y`, `out`: [rows, cols]. One program per ROWS × BLOCK.
 #[kernel]
 pub fn combine_tiles<T: Float, F: Combine, const ROWS: usize, const BLOCK: usize>(
@@ -98,6 +109,14 @@ pub fn map<'c, T: Float, F: Pointwise>(
     out: &'c mut Tensor<T, 2>,
 ) -> KernelCall<'c> {
     with_tiles!(out, map_tiles < T, F > (x, out))
+}
+
+/// out = x in another type, rounded to nearest, ties to even: see [`convert_tiles`].
+pub fn convert<'c, T: Float, U: Float>(
+    x: &'c Tensor<T, 2>,
+    out: &'c mut Tensor<U, 2>,
+) -> KernelCall<'c> {
+    with_tiles!(out, convert_tiles < T, U > (x, out))
 }
 
 /// 2^x, in f32.

@@ -54,13 +54,16 @@ pub use attention::{
     DecodeBuffers, decode_attention_merge, decode_attention_parts, prefill_attention,
 };
 pub use cache::kv_write;
-pub use elementwise::{add, combine, map, mul, powers_of_two, scale, swiglu};
+pub use elementwise::{add, combine, convert, map, mul, powers_of_two, scale, swiglu};
 pub use embedding::{embed, embedding};
 pub use fft::{FftTables, fft};
 pub use gemm::{batched_gemm, gemm, gemm_bias, gemm_map, gemm_residual};
 pub use heads::{Heads, ready_heads};
 pub use norm::{add_rms_norm, head_norm, layer_norm, rms_norm};
-pub use project::{project, project_add, project_bias, project_swiglu};
+pub use project::{
+    project, project_add, project_add_matched, project_bias, project_bias_matched, project_matched,
+    project_swiglu, project_swiglu_matched,
+};
 pub use quantize::quantize_q8;
 pub use reduce::{maximum, mean, minimum, reduce, sum};
 pub use rope::{RopeStyle, rope};

@@ -1,6 +1,7 @@
 //! Products with weight matrices: out = x · wᵀ, with the weights dense or packed.
 //!
-//! Activations are `f32`, or `Q8_0` blocks made by [`quantize_q8`](crate::quantize::quantize_q8).
+//! Activations are `f32`, or `Q8_0` blocks made by [`quantize_q8`](crate::quantize::quantize_q8), or of the weights' own 16-bit type: the
+//! `_matched` forms, for GPUs whose matrix units multiply such.
 
 use crate::activation::silu;
 use crate::machine::Machine;
@@ -19,16 +20,47 @@ fn rows_by_rows<A: Weight, W: Weight, const BM: usize, const BN: usize, const BK
 ) -> Tile<f32> {
     let mut acc = zeros::<f32, 2>([BM, BN]);
     for k in tiles(x.dim(1), BK) {
-        let left = x.load_tile((row, k), [BM, BK]).to_f32();
-        let right = w.load_tile((col, k), [BN, BK]).to_f32();
+        let left = x.load_tile((row, k), [BM, BK]);
+        let right = w.load_tile((col, k), [BN, BK]);
         if BK <= 32 {
             // Sums of short steps, then their sum: a single long chain would be off by several times as much.
-            acc = acc + dot(left, right.t());
-        } else {
+            acc = acc + dot(left.to_f32(), right.to_f32().t());
+        } else if BK == MATCHED {
             acc = dot_add(left, right.t(), acc);
+        } else {
+            acc = dot_add(left.to_f32(), right.to_f32().t(), acc);
         }
     }
     acc
+}
+
+/// Columns of a step of the `_matched` forms, whose 16-bit operands meet as they are.
+const MATCHED: usize = 64;
+
+/// Two products of the same rows, as [`rows_by_rows`] computes each.
+#[kernel_fn]
+fn rows_by_two<A: Weight, W: Weight, const BM: usize, const BN: usize, const BK: usize>(
+    x: &Tensor<A, 2>,
+    first: &Tensor<W, 2>,
+    second: &Tensor<W, 2>,
+    row: i64,
+    col: i64,
+) -> (Tile<f32>, Tile<f32>) {
+    if BK == MATCHED {
+        let mut sums = (zeros::<f32, 2>([BM, BN]), zeros::<f32, 2>([BM, BN]));
+        for k in tiles(x.dim(1), BK) {
+            let left = x.load_tile((row, k), [BM, BK]);
+            let (a, b) =
+                (first.load_tile((col, k), [BN, BK]), second.load_tile((col, k), [BN, BK]));
+            sums = (dot_add(left, a.t(), sums.0), dot_add(left, b.t(), sums.1));
+        }
+        sums
+    } else {
+        (
+            rows_by_rows::<A, W, BM, BN, BK>(x, first, row, col),
+            rows_by_rows::<A, W, BM, BN, BK>(x, second, row, col),
+        )
+    }
 }
 
 /// out = x · wᵀ.
@@ -110,8 +142,7 @@ pub fn project_swiglu_tiles<
         "x is [rows, k], gate and up are [n, k], out is [rows, n]"
     );
     let (row, col) = (program_id(1) * BM, program_id(0) * BN);
-    let gated = rows_by_rows::<A, W, BM, BN, BK>(x, gate, row, col);
-    let linear = rows_by_rows::<A, W, BM, BN, BK>(x, up, row, col);
+    let (gated, linear) = rows_by_two::<A, W, BM, BN, BK>(x, gate, up, row, col);
     out.store_tile((row, col), silu(gated) * linear);
 }
 
@@ -241,4 +272,58 @@ pub fn project_swiglu<'c, A: Weight, W: Weight>(
         project_swiglu_tiles < A,
         W > (x, gate, up, out)
     )
+}
+
+/// Calls the instance of a kernel with the sides for rows and weights of one 16-bit type, of BN columns at most.
+macro_rules! matched {
+    ($rows:expr, $n:expr, $bn:literal, $kernel:ident<$($ty:ident),*>($($argument:expr),*)) => {
+        match $rows.div_ceil(128) * $n.div_ceil($bn) < PROCESSORS {
+            true => $kernel::<$($ty,)* 64, $bn, MATCHED>($($argument),*)
+                .grid(($n.div_ceil($bn), $rows.div_ceil(64))),
+            false => $kernel::<$($ty,)* 128, $bn, MATCHED>($($argument),*)
+                .grid(($n.div_ceil($bn), $rows.div_ceil(128))),
+        }
+    };
+}
+
+/// out = x · wᵀ for tens of rows and more of the weights' own 16-bit type: see [`project_tiles`].
+pub fn project_matched<'c, T: Float + Weight>(
+    x: &'c Tensor<T, 2>,
+    w: &'c Tensor<T, 2>,
+    out: &'c mut Tensor<f32, 2>,
+) -> KernelCall<'c> {
+    let [rows, n] = out.shape();
+    matched!(rows, n, 128, project_tiles < T, T > (x, w, out))
+}
+
+/// out = x · wᵀ + bias for rows of the weights' own 16-bit type: see [`project_bias_tiles`].
+pub fn project_bias_matched<'c, T: Float + Weight, B: Float>(
+    x: &'c Tensor<T, 2>,
+    w: &'c Tensor<T, 2>,
+    bias: &'c Tensor<B, 1>,
+    out: &'c mut Tensor<f32, 2>,
+) -> KernelCall<'c> {
+    let [rows, n] = out.shape();
+    matched!(rows, n, 128, project_bias_tiles < T, T, B > (x, w, bias, out))
+}
+
+/// out += x · wᵀ for rows of the weights' own 16-bit type: see [`project_add_tiles`].
+pub fn project_add_matched<'c, T: Float + Weight>(
+    x: &'c Tensor<T, 2>,
+    w: &'c Tensor<T, 2>,
+    out: &'c mut Tensor<f32, 2>,
+) -> KernelCall<'c> {
+    let [rows, n] = out.shape();
+    matched!(rows, n, 128, project_add_tiles < T, T > (x, w, out))
+}
+
+/// out = silu(x · gateᵀ) · (x · upᵀ) for rows of the weights' own 16-bit type: see [`project_swiglu_tiles`].
+pub fn project_swiglu_matched<'c, T: Float + Weight>(
+    x: &'c Tensor<T, 2>,
+    gate: &'c Tensor<T, 2>,
+    up: &'c Tensor<T, 2>,
+    out: &'c mut Tensor<f32, 2>,
+) -> KernelCall<'c> {
+    let [rows, n] = out.shape();
+    matched!(rows, n, 64, project_swiglu_tiles < T, T > (x, gate, up, out))
 }

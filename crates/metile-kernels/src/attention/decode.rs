@@ -49,7 +49,7 @@ pub fn decode_attention_part<C: Float, const GROUP: usize, const BK: usize, cons
             let scores = dot(queries, k.load_tile((start, 0), [BK, D]).t()) * scale;
             let valid = (start + arange(BK) < length).expand(0);
             let scores = select(valid, scores, f32::NEG_INFINITY);
-            seen = see(seen, scores, v.load_tile((start, 0), [BK, D]));
+            seen = see::<f32, C>(seen, scores, v.load_tile((start, 0), [BK, D]));
         }
         let lanes = arange(GROUP);
         peak.narrow(0, first, count).store((lanes, part), seen.0);

@@ -22,9 +22,9 @@ fn one_cache<C: Float>(keys: &Tensor<C, 3>, values: &Tensor<C, 3>) -> Tile<bool>
 pub(crate) type Seen = (Tile<f32>, Tile<f32>, Tile<f32>);
 
 /// What was seen before and `scores`, with the `values` they belong to. `scores`: [m, keys], −inf where
-/// masked; `values`: [keys, d].
+/// masked; `values`: [keys, d]. Weights are rounded to `P` where they meet values.
 #[kernel_fn]
-fn see<V: Float>(seen: Seen, scores: Tile<f32>, values: Tile<V>) -> Seen {
+fn see<P: Float, V: Float>(seen: Seen, scores: Tile<f32>, values: Tile<V>) -> Seen {
     let (peak, total, acc) = seen;
     let next = max(peak, scores.max_along(1));
     // A row that has seen nothing yet would compute -inf - -inf.
@@ -32,7 +32,7 @@ fn see<V: Float>(seen: Seen, scores: Tile<f32>, values: Tile<V>) -> Seen {
     let weights = exp(scores - base.expand(1));
     let fade = exp(peak - base);
     // The sum over these keys first: in one chain with all others it would be off by more.
-    let acc = fma(acc, fade.expand(1), dot(weights, values));
+    let acc = fma(acc, fade.expand(1), dot(weights.to::<P>(), values));
     (next, total * fade + weights.sum_along(1), acc)
 }
 

@@ -7,7 +7,8 @@ use metile::prelude::*;
 
 /// out[r, h] = Σⱼ softmaxⱼ(scale · q[r, h] · k[j]) · v[j] over keys j ≤ state[0] + r, for rows r below state[1].
 ///
-/// The chunk's own keys and values are in the cache already. `q`: [rows, heads, head_dim], heads a multiple of
+/// Queries, and each softmax's weights, are rounded to the cache's type; sums are in f32. The chunk's own keys and values are in the
+/// cache already. `q`: [rows, heads, head_dim], heads a multiple of
 /// kv_heads; `keys`, `values`: [kv_heads, capacity, head_dim] of any float; `out`: [rows, heads · head_dim]; `state`:
 /// [2]. One program per K/V head, BQ rows, and GROUP query heads of the K/V head's: these share its keys,
 /// so that BQ · GROUP rows meet every tile of BK keys. head_dim ≤ D; EXACT says that heads are D wide and
@@ -54,7 +55,9 @@ pub fn prefill_attention_tiles<
         let length = min(past + min(first + BQ, count), keys.dim(1));
         let k = keys.pick(0, kv).narrow(0, 0, length);
         let v = values.pick(0, kv).narrow(0, 0, length);
+        // Queries and weights meet keys and values in the cache's type: so matrix units multiply them.
         let queries = q.load_tile((first, head, 0), [BQ, GROUP, D]).reshape([BQ * GROUP, D]);
+        let queries = queries.to::<C>();
         let mut seen = (
             full::<f32, 1>([BQ * GROUP], f32::NEG_INFINITY),
             zeros::<f32, 1>([BQ * GROUP]),
@@ -64,7 +67,7 @@ pub fn prefill_attention_tiles<
         let open = min(past + first + 1, length) / BK * BK;
         for start in step_range(0, open, BK) {
             let scores = dot(queries, k.load_tile((start, 0), [BK, D]).t()) * scale;
-            seen = see(seen, scores, v.load_tile((start, 0), [BK, D]));
+            seen = see::<C, C>(seen, scores, v.load_tile((start, 0), [BK, D]));
         }
         let last = (past + rows).expand(1).broadcast_to([BQ, GROUP]).reshape([BQ * GROUP]);
         for start in step_range(open, length, BK) {
@@ -72,7 +75,7 @@ pub fn prefill_attention_tiles<
             let scores = dot(queries, k.load_tile((start, 0), [BK, D]).t()) * scale;
             let visible = column.expand(0) <= last.expand(1) && (column < length).expand(0);
             let scores = select(visible, scores, f32::NEG_INFINITY);
-            seen = see(seen, scores, v.load_tile((start, 0), [BK, D]));
+            seen = see::<C, C>(seen, scores, v.load_tile((start, 0), [BK, D]));
         }
         let result = normalized(seen.1, seen.2);
         let valid = out.narrow(0, 0, count);

@@ -24,6 +24,12 @@ macro_rules! entry {
             instances: [$(entry!(@types $module::$kernel, $types, $constants)),*].concat(),
         });
     };
+    // More instances of the entry before.
+    (also $all:ident, $module:ident::$kernel:ident, [$($types:tt)*], $constants:tt) => {
+        if let Some(entry) = $all.last_mut() {
+            entry.instances.extend([$(entry!(@types $module::$kernel, $types, $constants)),*].concat());
+        }
+    };
     (@types $module:ident::$kernel:ident, $types:tt, [$($constants:tt)*]) => {
         vec![$(entry!(@one $module::$kernel, $types, $constants)),*]
     };
@@ -59,6 +65,15 @@ fn elementwise_entries(all: &mut Vec<Entry>) {
                 f32, SquareRoot
             )(f32, Square)
         ],
+        [(4, 4096)(64, 256)(1, 16384)]
+    );
+    entry!(
+        all,
+        "elementwise",
+        elementwise::convert_tiles,
+        Some("T"),
+        "out = x in another type",
+        [(f32, bf16)(f32, f16)(bf16, f32)(f16, f32)],
         [(4, 4096)(64, 256)(1, 16384)]
     );
     entry!(
@@ -317,6 +332,7 @@ fn projection_entries(all: &mut Vec<Entry>) {
          (Q8_0, Q4_0) (Q8_0, Q4_1) (Q8_0, Q5_0) (Q8_0, Q5_1) (Q8_0, Q8_0) (Q8_0, Q4K) (Q8_0, Q5K)
          (Q8_0, Q6K)],
         [(1, 32, 2048) (16, 32, 256) (16, 64, 2048) (64, 64, 256) (256, 192, 512)]);
+    entry!(also all, project::project_tiles, [(f16, f16) (bf16, bf16)], [(64, 128, 64) (128, 128, 64)]);
     entry!(
         all,
         "projection",
@@ -329,6 +345,12 @@ fn projection_entries(all: &mut Vec<Entry>) {
         [(1, 32, 2048)(16, 64, 2048)(256, 192, 512)]
     );
     entry!(
+        also all,
+        project::project_bias_tiles,
+        [(f16, f16, f32)(bf16, bf16, f32)],
+        [(64, 128, 64)(128, 128, 64)]
+    );
+    entry!(
         all,
         "projection",
         project::project_add_tiles,
@@ -337,6 +359,7 @@ fn projection_entries(all: &mut Vec<Entry>) {
         [(f32, f32)(f32, f16)(f32, bf16)(f32, Q4_0)(f32, Q4_1)(f32, Q8_0)(Q8_0, Q8_0)],
         [(1, 32, 2048)(16, 64, 2048)(256, 192, 512)]
     );
+    entry!(also all, project::project_add_tiles, [(f16, f16) (bf16, bf16)], [(64, 128, 64) (128, 128, 64)]);
     entry!(
         all,
         "projection",
@@ -346,6 +369,7 @@ fn projection_entries(all: &mut Vec<Entry>) {
         [(f32, f32)(f32, f16)(f32, bf16)(f32, Q4_0)(f32, Q4_1)(f32, Q8_0)(Q8_0, Q8_0)],
         [(1, 32, 2048)(16, 64, 2048)(256, 192, 512)]
     );
+    entry!(also all, project::project_swiglu_tiles, [(f16, f16) (bf16, bf16)], [(64, 64, 64) (128, 64, 64)]);
 }
 
 fn decoder_entries(all: &mut Vec<Entry>) {

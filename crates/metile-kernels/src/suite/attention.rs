@@ -18,8 +18,9 @@ struct Sizes {
 
 const SCALE: f32 = 0.125;
 
-/// The attention of one query head over the first `keys` slots.
-fn attend(q: &[f64], k: &[f64], v: &[f64], keys: usize) -> Vec<Expected> {
+/// The attention of one query head over the first `keys` slots, of which queries and weights are rounded by up to `rounding` of
+/// themselves.
+fn attend(q: &[f64], k: &[f64], v: &[f64], keys: usize, rounding: f64) -> Vec<Expected> {
     let width = q.len();
     if keys == 0 {
         return vec![exactly(0.0); width];
@@ -29,7 +30,7 @@ fn attend(q: &[f64], k: &[f64], v: &[f64], keys: usize) -> Vec<Expected> {
     for slot in k.chunks(width).take(keys) {
         let terms = q.iter().zip(slot).map(|(a, b)| a * b * f64::from(SCALE));
         let (sum, size) = terms.fold((0.0, 0.0), |(s, m), t| (s + t, m + t.abs()));
-        score_error = score_error.max(sum_error(width, size));
+        score_error = score_error.max(sum_error(width, size) + rounding * size);
         scores.push(sum);
     }
     let peak = scores.iter().fold(f64::NEG_INFINITY, |a, &b| a.max(b));
@@ -37,7 +38,7 @@ fn attend(q: &[f64], k: &[f64], v: &[f64], keys: usize) -> Vec<Expected> {
     let total: f64 = weights.iter().sum();
     // An error of a score is a relative one of its weight, in the numerator and in the sum; the
     // exponentials, their sum and the fading add roundings.
-    let relative = 2.0 * score_error + (32.0 + keys as f64 / 4.0) * unit::<f32>();
+    let relative = rounding + 2.0 * score_error + (32.0 + keys as f64 / 4.0) * unit::<f32>();
     (0..width)
         .map(|x| {
             let terms = (0..keys).map(|j| weights[j] * v[j * width + x] / total);
@@ -62,6 +63,7 @@ fn reference(
     [q, k, v]: [&[f64]; 3],
     rows: usize,
     keys: impl Fn(usize) -> usize,
+    rounding: f64,
 ) -> Vec<Expected> {
     let Sizes { heads, kv_heads, width, capacity } = sizes;
     let mut all = Vec::new();
@@ -70,7 +72,7 @@ fn reference(
             let kv = head / (heads / kv_heads);
             let slots = kv * capacity * width..(kv + 1) * capacity * width;
             let query = &q[(row * heads + head) * width..][..width];
-            all.extend(attend(query, &k[slots.clone()], &v[slots], keys(row)));
+            all.extend(attend(query, &k[slots.clone()], &v[slots], keys(row), rounding));
         }
     }
     all
@@ -104,7 +106,7 @@ fn decodes<C: HostFloat>(sizes: Sizes, length: usize) -> Case {
         let (q, k, v) = (widened(&q), widened(&k), widened(&v));
         let want = match length {
             0 => vec![exactly(7.0); heads * width],
-            _ => reference(sizes, [&q, &k, &v], 1, |_| length),
+            _ => reference(sizes, [&q, &k, &v], 1, |_| length, 0.0),
         };
         Ok((widened(&out.to_vec()?), want))
     })
@@ -128,7 +130,10 @@ fn prefills<C: HostFloat>(sizes: Sizes, rows: usize, [past, valid]: [usize; 2]) 
         let mut out = trial.tensor([rows, n], &vec![7.0f32; rows * n])?;
         trial.launch(prefill_attention(&query, &keys, &values, &mut out, &state, SCALE))?;
         let (q, k, v) = (widened(&q), widened(&k), widened(&v));
-        let mut want = reference(sizes, [&q, &k, &v], valid, |row| past + row + 1);
+        // Rounded to the cache's type.
+        let rounding = if C::DTYPE == f32::DTYPE { 0.0 } else { unit::<C>() };
+        let keys = |row| past + row + 1;
+        let mut want = reference(sizes, [&q, &k, &v], valid, keys, rounding);
         want.resize(rows * n, exactly(7.0));
         Ok((widened(&out.to_vec()?), want))
     })
@@ -168,6 +173,11 @@ pub fn cases() -> Vec<Case> {
     all.push(prefills::<f32>(Sizes { heads: 4, kv_heads: 1, ..llama(200) }, 40, [130, 40]));
     all.push(prefills::<f16>(Sizes { heads: 1, kv_heads: 1, ..llama(300) }, 70, [200, 70]));
     all.push(prefills::<bf16>(Sizes { heads: 14, kv_heads: 2, ..small(40) }, 17, [1, 17]));
+    for (rows, state) in [(70, [0, 70]), (64, [70, 64]), (130, [3, 100])] {
+        let grouped = Sizes { heads: 4, kv_heads: 2, width: 128, capacity: 200 };
+        all.push(prefills::<bf16>(grouped, rows, state));
+        all.push(prefills::<f16>(Sizes { heads: 3, kv_heads: 1, ..small(200) }, rows, state));
+    }
     all.push(prefills::<f32>(small(10), 8, [4, 6]));
     all
 }

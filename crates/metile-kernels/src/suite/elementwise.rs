@@ -7,8 +7,8 @@ use crate::activation::{
     Square, SquareRoot, Tanh,
 };
 use crate::elementwise::{
-    Combine, Larger, Minus, Over, Plus, SiluTimes, Smaller, Times, add, combine, map, mul, scale,
-    swiglu,
+    Combine, Larger, Minus, Over, Plus, SiluTimes, Smaller, Times, add, combine, convert, map, mul,
+    scale, swiglu,
 };
 use metile::prelude::*;
 use metile::{KernelCall, lang::kernel::type_label};
@@ -92,6 +92,19 @@ fn combines_by<F: Combine>(reference: fn(f64, f64) -> f64) -> Case {
     combines::<f32>(label, combine::<f32, F>, [3, 31], Placement::Plain, reference)
 }
 
+fn converts<T: HostFloat, U: HostFloat>(shape: [usize; 2]) -> Case {
+    let name = format!("convert {} to {} {shape:?}", T::DTYPE, U::DTYPE);
+    Case::new("elementwise", name, move |trial| {
+        let x = noise::<T>(shape.iter().product(), 44);
+        let input = trial.tensor(shape, &x)?;
+        let mut out = trial.zeros::<U, 2>(shape)?;
+        trial.launch(convert(&input, &mut out))?;
+        let nearest: Vec<U> = widened(&x).iter().map(|&v| U::nearest(v as f32)).collect();
+        let want = widened(&nearest).into_iter().map(exactly);
+        Ok((widened(&out.to_vec()?), want.collect()))
+    })
+}
+
 fn scales<T: HostFloat>(shape: [usize; 2]) -> Case {
     Case::new("elementwise", format!("scale {} {shape:?}", T::DTYPE), move |trial| {
         let n = shape[0] * shape[1];
@@ -135,6 +148,9 @@ pub fn cases() -> Vec<Case> {
         maps::<f32, Log>([3, 31], Plain, f64::ln),
         maps::<f32, SquareRoot>([3, 31], Plain, f64::sqrt),
         maps::<f32, Square>([3, 31], Plain, |x| x * x),
+        converts::<f32, bf16>([3, 300]),
+        converts::<f32, f16>([70, 64]),
+        converts::<bf16, f32>([2, 5000]),
         scales::<f32>([2, 64]),
         scales::<bf16>([2, 300]),
         specials(),

@@ -2,7 +2,10 @@
 
 use super::data::{HostFloat, Weights, noise, stored, sum_error, unit, weights, widened};
 use super::{Case, Expected, Results};
-use crate::project::{project, project_add, project_bias, project_swiglu};
+use crate::project::{
+    project, project_add, project_add_matched, project_bias, project_bias_matched, project_matched,
+    project_swiglu, project_swiglu_matched,
+};
 use metile::ir::Format;
 use metile::lang::element::{Affine4, Affine8};
 use metile::prelude::*;
@@ -76,6 +79,19 @@ fn added<A: Weight, W: Weight>(shape: [usize; 3]) -> Case {
     })
 }
 
+/// silu(g) · u, both sums of k terms.
+fn swiglu(g: &[(f64, f64)], u: &[(f64, f64)], k: usize) -> Vec<Expected> {
+    let one = |(&(g, g_size), &(u, u_size)): (&(f64, f64), &(f64, f64))| {
+        let silu = g / (1.0 + (-g).exp());
+        // silu's slope is below 1.1; the sigmoid itself is good to a few roundings.
+        let g_error = 1.1 * sum_error(k, g_size) + 8.0 * unit::<f32>() * silu.abs();
+        let u_error = sum_error(k, u_size);
+        let error = g_error * (u.abs() + u_error) + silu.abs() * u_error;
+        stored::<f32>(silu * u, error)
+    };
+    g.iter().zip(u).map(one).collect()
+}
+
 fn gated<A: Weight, W: Weight>(shape: [usize; 3]) -> Case {
     Case::new("projection", name::<A, W>("project_swiglu", shape), move |trial| {
         let [m, n, k] = shape;
@@ -86,15 +102,45 @@ fn gated<A: Weight, W: Weight>(shape: [usize; 3]) -> Case {
         trial.launch(project_swiglu(&x.tensor, &gate.tensor, &up.tensor, &mut out))?;
         let g = products(&x.values, &gate.values, shape);
         let u = products(&x.values, &up.values, shape);
-        let want = g.iter().zip(&u).map(|(&(g, g_size), &(u, u_size))| {
-            let silu = g / (1.0 + (-g).exp());
-            // silu's slope is below 1.1; the sigmoid itself is good to a few roundings.
-            let g_error = 1.1 * sum_error(k, g_size) + 8.0 * unit::<f32>() * silu.abs();
-            let u_error = sum_error(k, u_size);
-            let error = g_error * (u.abs() + u_error) + silu.abs() * u_error;
-            stored::<f32>(silu * u, error)
-        });
-        Ok((widened(&out.to_vec()?), want.collect()))
+        Ok((widened(&out.to_vec()?), swiglu(&g, &u, k)))
+    })
+}
+
+/// All four projections of rows and weights of one 16-bit type.
+fn matched<T: HostFloat + Weight>(shape: [usize; 3]) -> Case {
+    let label = name::<T, T>("projections, matched,", shape);
+    Case::new("projection", label, move |trial| -> Results {
+        let [m, n, k] = shape;
+        let x: Weights<T> = weights(trial.device, [m, k], 20)?;
+        let w: Weights<T> = weights(trial.device, [n, k], 21)?;
+        let up: Weights<T> = weights(trial.device, [n, k], 24)?;
+        let bias = noise::<f32>(n, 22);
+        let bias = trial.tensor([n], &bias)?;
+        let (mut found, mut want) = (Vec::new(), Vec::new());
+        let mut take = |out: Tensor<f32, 2>, all: Vec<Expected>| -> Result<(), _> {
+            found.extend(widened(&out.to_vec()?));
+            want.extend(all);
+            Ok::<(), metile::Error>(())
+        };
+        let all = products(&x.values, &w.values, shape);
+        let mut out = trial.zeros::<f32, 2>([m, n])?;
+        trial.launch(project_matched(&x.tensor, &w.tensor, &mut out))?;
+        take(out, expected(&all, k))?;
+        let mut out = trial.zeros::<f32, 2>([m, n])?;
+        trial.launch(project_bias_matched(&x.tensor, &w.tensor, &bias, &mut out))?;
+        let with = |extra: &[f64]| -> Vec<(f64, f64)> {
+            let extra = extra.iter().cycle();
+            all.iter().zip(extra).map(|(&(v, size), b)| (v + b, size + b.abs())).collect()
+        };
+        take(out, expected(&with(&widened(&bias.to_vec()?)), k))?;
+        let before = noise::<f32>(m * n, 23);
+        let mut out = trial.tensor([m, n], &before)?;
+        trial.launch(project_add_matched(&x.tensor, &w.tensor, &mut out))?;
+        take(out, expected(&with(&widened(&before)), k))?;
+        let mut out = trial.zeros::<f32, 2>([m, n])?;
+        trial.launch(project_swiglu_matched(&x.tensor, &w.tensor, &up.tensor, &mut out))?;
+        take(out, swiglu(&all, &products(&x.values, &up.values, shape), k))?;
+        Ok((found, want))
     })
 }
 
@@ -153,6 +199,12 @@ pub fn cases() -> Vec<Case> {
     all.extend([plain::<f32, f16>([1, 2050, 260]), plain::<f32, f32>([70, 513, 260])]);
     all.extend([biased::<f32, Q8_0, f16>([3, 40, 64]), biased::<Q8_0, Q4_0, bf16>([1, 40, 64])]);
     all.extend([added::<f32, Q4_0>([4, 33, 64]), added::<Q8_0, Q8_0>([1, 33, 64])]);
+    // One tile of either height, ragged ones, steps that are cut, rows that are no whole units, nothing.
+    for shape in
+        [[64, 128, 64], [128, 64, 192], [33, 130, 72], [150, 70, 130], [17, 9, 33], [0, 8, 8]]
+    {
+        all.extend([matched::<bf16>(shape), matched::<f16>(shape)]);
+    }
     all.extend([gated::<f32, Q4_1>([2, 33, 64]), gated::<Q8_0, Q6K>([1, 3, 256])]);
     all
 }
