@@ -22,9 +22,13 @@ torch.backends.cudnn.allow_tf32 = False
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}
 LAUNCHES = {
     ("gemm", 1024): 100, ("gemm", 4096): 10, ("gemm", 8192): 4,
-    ("project", 151936): 10, ("project", 3072): 100,
+    ("project", 151936): 10, ("project", 3072): 100, ("chunk", 3072): 50,
+    ("attention", 4096): 10, ("attention", 8192): 4,
+    ("grouped_attention", 4096): 10, ("grouped_attention", 8192): 4,
     ("rows", 32): 100, ("rows", 256): 100, ("rows", 4096): 20,
 }
+CHUNK, HEADS = 2048, 16
+ATTENTION = {"attention": 16, "grouped_attention": 8}
 
 
 def noise(*shape, dtype):
@@ -40,6 +44,13 @@ def once(kernel, dtype, rows, cols):
     if kernel == "project":
         row, result = noise(1, cols, dtype=dtype), torch.empty(1, rows, device="cuda", dtype=dtype)
         return lambda: torch.matmul(row, x.t(), out=result)
+    if kernel == "chunk":
+        chunk, result = noise(CHUNK, cols, dtype=dtype), torch.empty(CHUNK, rows, device="cuda", dtype=dtype)
+        return lambda: torch.matmul(chunk, x.t(), out=result)
+    if kernel in ATTENTION:
+        q = noise(1, HEADS, rows, cols, dtype=dtype)
+        k, v = (noise(1, ATTENTION[kernel], rows, cols, dtype=dtype) for _ in range(2))
+        return lambda: functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
     if kernel == "softmax":
         return lambda: torch.softmax(x, -1, out=out)
     if kernel == "rms_norm":
@@ -52,7 +63,7 @@ def once(kernel, dtype, rows, cols):
 def graph(name, rows, cols):
     kernel, dtype = name.rsplit("_", 1)
     run = once(kernel, DTYPES[dtype], rows, cols)
-    kind = kernel if kernel in ("gemm", "project") else "rows"
+    kind = kernel if kernel in ("gemm", "project", "chunk", *ATTENTION) else "rows"
     launches = LAUNCHES[kind, rows] if kernel != "gemm" or dtype != "f32" else {1024: 50, 4096: 4}[rows]
     side = torch.cuda.Stream()
     with torch.cuda.stream(side):

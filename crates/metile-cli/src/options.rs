@@ -22,8 +22,10 @@ pub struct ModelOptions {
     /// Where to compute; `interp` is the slow oracle
     #[arg(long, value_enum, default_value_t = DeviceName::default())]
     pub device: DeviceName,
-    /// What projections read: f32, or rows quantized to 8 bits, where the weights are GGUF blocks
-    #[arg(long, value_enum, default_value_t = ActivationsName::F32)]
+    /// What projections read: f32; rows quantized to 8 bits, where the weights are GGUF blocks; or rows
+    /// in the weights' own 16-bit type, and the K/V cache in it. `auto` is the last on a GPU, where the weights
+    /// allow it, else f32
+    #[arg(long, value_enum, default_value_t = ActivationsName::Auto)]
     pub activations: ActivationsName,
     /// Prompt tokens read at a time
     #[arg(long, value_name = "N", default_value_t = CHUNK, value_parser = at_least_one)]
@@ -44,7 +46,7 @@ impl ModelOptions {
             model: model.to_owned(),
             download: false,
             device: DeviceName::default(),
-            activations: ActivationsName::F32,
+            activations: ActivationsName::Auto,
             chunk: CHUNK,
             context: None,
             rope_frequencies: FrequenciesName::F32,
@@ -138,6 +140,11 @@ pub enum ActivationsName {
     F32,
     /// Rows of Q8_0 blocks.
     Q8,
+    /// Rows in bf16 or f16, as the weights are.
+    #[value(name = "16-bit")]
+    SixteenBit,
+    /// 16 bits on a GPU, where weights have them; else f32.
+    Auto,
 }
 
 impl From<ActivationsName> for Activations {
@@ -145,6 +152,8 @@ impl From<ActivationsName> for Activations {
         match name {
             ActivationsName::F32 => Activations::F32,
             ActivationsName::Q8 => Activations::Q8,
+            ActivationsName::SixteenBit => Activations::SixteenBit,
+            ActivationsName::Auto => Activations::Auto,
         }
     }
 }

@@ -6,5 +6,5 @@
 mod matrix;
 mod vector;
 
-pub use matrix::{Matrix, Rows};
+pub use matrix::{Matrix, Rows, SixteenBit};
 pub use vector::Vector;

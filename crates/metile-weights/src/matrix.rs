@@ -6,14 +6,32 @@ use metile::{KernelCall, TensorError};
 use metile_ir::Format;
 use metile_kernels as kernels;
 
+/// Rows in a 16-bit type, `[rows, in]`.
+#[derive(Clone, Copy, Debug)]
+pub enum SixteenBit<'c> {
+    /// IEEE binary16.
+    F16(&'c Tensor<f16, 2>),
+    /// bfloat16.
+    BF16(&'c Tensor<bf16, 2>),
+}
+
 /// The rows that a projection reads: dense, and perhaps quantized as well. The quantized ones are read
-/// where the weights are GGUF blocks.
+/// where the weights are GGUF blocks, those in 16 bits where the weights have their type.
 #[derive(Clone, Copy, Debug)]
 pub struct Rows<'c> {
     /// `[rows, in]`.
     pub dense: &'c Tensor<f32, 2>,
     /// The same, as [`metile_kernels::quantize_q8`] leaves them.
     pub blocks: Option<&'c Tensor<Q8_0, 2>>,
+    /// The same, rounded.
+    pub rounded: Option<SixteenBit<'c>>,
+}
+
+impl<'c> Rows<'c> {
+    /// Dense rows alone.
+    pub fn dense(dense: &'c Tensor<f32, 2>) -> Rows<'c> {
+        Rows { dense, blocks: None, rounded: None }
+    }
 }
 
 macro_rules! matrix {
@@ -85,10 +103,13 @@ macro_rules! matrix {
                 x: Rows<'c>,
                 out: &'c mut Tensor<f32, 2>,
             ) -> KernelCall<'c> {
-                match (self, x.blocks) {
-                    $((Matrix::$block(w), Some(blocks)) => kernels::project(blocks, w, out),)*
-                    $((Matrix::$block(w), None) => kernels::project(x.dense, w, out),)*
-                    $((Matrix::$dense(w), _) => kernels::project(x.dense, w, out),)*
+                use SixteenBit as S;
+                match (self, x.rounded, x.blocks) {
+                    (Matrix::F16(w), Some(S::F16(x)), _) => kernels::project_matched(x, w, out),
+                    (Matrix::BF16(w), Some(S::BF16(x)), _) => kernels::project_matched(x, w, out),
+                    $((Matrix::$block(w), _, Some(blocks)) => kernels::project(blocks, w, out),)*
+                    $((Matrix::$block(w), _, None) => kernels::project(x.dense, w, out),)*
+                    $((Matrix::$dense(w), ..) => kernels::project(x.dense, w, out),)*
                 }
             }
 
@@ -98,10 +119,17 @@ macro_rules! matrix {
                 x: Rows<'c>,
                 out: &'c mut Tensor<f32, 2>,
             ) -> KernelCall<'c> {
-                match (self, x.blocks) {
-                    $((Matrix::$block(w), Some(blocks)) => kernels::project_add(blocks, w, out),)*
-                    $((Matrix::$block(w), None) => kernels::project_add(x.dense, w, out),)*
-                    $((Matrix::$dense(w), _) => kernels::project_add(x.dense, w, out),)*
+                use SixteenBit as S;
+                match (self, x.rounded, x.blocks) {
+                    (Matrix::F16(w), Some(S::F16(x)), _) => kernels::project_add_matched(x, w, out),
+                    (Matrix::BF16(w), Some(S::BF16(x)), _) => {
+                        kernels::project_add_matched(x, w, out)
+                    }
+                    $((Matrix::$block(w), _, Some(blocks)) => {
+                        kernels::project_add(blocks, w, out)
+                    })*
+                    $((Matrix::$block(w), _, None) => kernels::project_add(x.dense, w, out),)*
+                    $((Matrix::$dense(w), ..) => kernels::project_add(x.dense, w, out),)*
                 }
             }
 
@@ -112,12 +140,21 @@ macro_rules! matrix {
                 bias: &'c Tensor<f32, 1>,
                 out: &'c mut Tensor<f32, 2>,
             ) -> KernelCall<'c> {
-                match (self, x.blocks) {
-                    $((Matrix::$block(w), Some(blocks)) => {
+                use SixteenBit as S;
+                match (self, x.rounded, x.blocks) {
+                    (Matrix::F16(w), Some(S::F16(x)), _) => {
+                        kernels::project_bias_matched(x, w, bias, out)
+                    }
+                    (Matrix::BF16(w), Some(S::BF16(x)), _) => {
+                        kernels::project_bias_matched(x, w, bias, out)
+                    }
+                    $((Matrix::$block(w), _, Some(blocks)) => {
                         kernels::project_bias(blocks, w, bias, out)
                     })*
-                    $((Matrix::$block(w), None) => kernels::project_bias(x.dense, w, bias, out),)*
-                    $((Matrix::$dense(w), _) => kernels::project_bias(x.dense, w, bias, out),)*
+                    $((Matrix::$block(w), _, None) => {
+                        kernels::project_bias(x.dense, w, bias, out)
+                    })*
+                    $((Matrix::$dense(w), ..) => kernels::project_bias(x.dense, w, bias, out),)*
                 }
             }
 
@@ -129,14 +166,21 @@ macro_rules! matrix {
                 x: Rows<'c>,
                 out: &'c mut Tensor<f32, 2>,
             ) -> Option<KernelCall<'c>> {
-                Some(match (self, up, x.blocks) {
-                    $((Matrix::$block(gate), Matrix::$block(up), Some(blocks)) => {
+                use SixteenBit as S;
+                Some(match (self, up, x.rounded, x.blocks) {
+                    (Matrix::F16(gate), Matrix::F16(up), Some(S::F16(x)), _) => {
+                        kernels::project_swiglu_matched(x, gate, up, out)
+                    }
+                    (Matrix::BF16(gate), Matrix::BF16(up), Some(S::BF16(x)), _) => {
+                        kernels::project_swiglu_matched(x, gate, up, out)
+                    }
+                    $((Matrix::$block(gate), Matrix::$block(up), _, Some(blocks)) => {
                         kernels::project_swiglu(blocks, gate, up, out)
                     })*
-                    $((Matrix::$block(gate), Matrix::$block(up), None) => {
+                    $((Matrix::$block(gate), Matrix::$block(up), _, None) => {
                         kernels::project_swiglu(x.dense, gate, up, out)
                     })*
-                    $((Matrix::$dense(gate), Matrix::$dense(up), _) => {
+                    $((Matrix::$dense(gate), Matrix::$dense(up), ..) => {
                         kernels::project_swiglu(x.dense, gate, up, out)
                     })*
                     _ => return None,

@@ -190,7 +190,7 @@ mod tests {
             let x = draw(&mut Random::new(1), 128, 1.0, Grid::F32);
             let dense = Tensor::from_slice(&device, [1, 128], &x).unwrap();
             let mut out = Tensor::<f32, 2>::zeros(&device, [1, 3]).unwrap();
-            let rows = Rows { dense: &dense, blocks: None };
+            let rows = Rows::dense(&dense);
             matrix.project(rows, &mut out).prepare(&device).unwrap().launch().unwrap();
             for (n, &y) in out.to_vec().unwrap().iter().enumerate() {
                 let row = &weights.values[n * 128..][..128];

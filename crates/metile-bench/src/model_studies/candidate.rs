@@ -56,7 +56,7 @@ impl Candidate {
         let options = Options {
             context: setup.capacity,
             chunk: 1,
-            activations: Activations::F32,
+            activations: Activations::Auto,
             rope_frequencies: setup.rope_frequencies,
             weights: setup.weights,
         };
@@ -246,6 +246,10 @@ impl Candidate {
             WeightType::BF16 => "bfloat16",
             WeightType::F16 => "float16",
         };
+        // What meets weights in prompts; single steps read rows in f32.
+        let sixteen = self.model.options().activations == Activations::SixteenBit;
+        let input = if sixteen { weights } else { "float32" };
+        all.insert("cache_and_prompt_activations".to_owned(), input.to_owned());
         Arm {
             name: NAME.to_owned(),
             role,
@@ -258,9 +262,9 @@ impl Candidate {
             )]),
             toolchain: Toolchain { compiler: RUSTC.to_owned(), path: "ahead_of_time".to_owned() },
             precision: Precision {
-                input: "float32".to_owned(),
+                input: input.to_owned(),
                 weights: weights.to_owned(),
-                multiply: "float32".to_owned(),
+                multiply: input.to_owned(),
                 accumulate: "float32".to_owned(),
                 relaxed: false,
                 probed: crate::kernel_studies::precision_probe::of_device(device),

@@ -18,7 +18,13 @@ struct Case {
 const fn case(name: &'static str, rows: usize, cols: usize, launches: usize) -> Case {
     Case { name, size: [rows, cols], launches }
 }
-const CASES: [Case; 25] = [
+/// Rows of the projection of a prompt's chunk.
+const CHUNK: usize = 2048;
+/// Query heads of attention, of [`Case::size`]'s second side, and K/V heads where queries share them.
+const HEADS: usize = 16;
+const KV_HEADS: usize = 8;
+
+const CASES: [Case; 30] = [
     case("gemm_bf16", 1024, 1024, 100),
     case("gemm_bf16", 4096, 4096, 10),
     case("gemm_bf16", 8192, 8192, 4),
@@ -44,6 +50,11 @@ const CASES: [Case; 25] = [
     case("project_bf16", 151_936, 1024, 10),
     case("project_f32", 151_936, 1024, 10),
     case("project_bf16", 3072, 1024, 100),
+    case("chunk_bf16", 3072, 1024, 50),
+    case("attention_bf16", 4096, 128, 10),
+    case("attention_bf16", 8192, 128, 4),
+    case("grouped_attention_bf16", 4096, 128, 10),
+    case("grouped_attention_bf16", 8192, 128, 4),
 ];
 
 /// Measures all cases that `wanted` asks for.
@@ -132,6 +143,27 @@ fn record<T: HostElement + Float + Weight>(
             let mut out = Tensor::<f32, 2>::zeros(device, [1, rows])?;
             for _ in 0..case.launches {
                 list.record(metile_kernels::project(&row, &x, &mut out))?;
+            }
+        }
+        "chunk" => {
+            let chunk = random(device, [CHUNK, cols], from)?;
+            let mut out = Tensor::<f32, 2>::zeros(device, [CHUNK, rows])?;
+            for _ in 0..case.launches {
+                list.record(metile_kernels::project_matched(&chunk, &x, &mut out))?;
+            }
+        }
+        "attention" | "grouped_attention" => {
+            let kv_heads = if kernel == "attention" { HEADS } else { KV_HEADS };
+            let queries = random(device, [rows, HEADS, cols], |v| v)?;
+            let keys = random(device, [kv_heads, rows, cols], from)?;
+            let values = random(device, [kv_heads, rows, cols], from)?;
+            let state = Tensor::from_slice(device, [2], &[0, rows as i64])?;
+            let mut out = Tensor::<f32, 2>::zeros(device, [rows, HEADS * cols])?;
+            let scale = 1.0 / (cols as f32).sqrt();
+            for _ in 0..case.launches {
+                list.record(metile_kernels::prefill_attention(
+                    &queries, &keys, &values, &mut out, &state, scale,
+                ))?;
             }
         }
         _ => {

@@ -10,8 +10,9 @@ use std::collections::{HashMap, HashSet};
 
 /// Registers of sums that a thread may have.
 const MAX_SUMS: usize = 128;
-/// Shared memory of a multiprocessor that blocks may have, and what a block takes besides what it asks for.
-const PROCESSOR_BYTES: usize = 227 << 10;
+/// Shared memory of a multiprocessor that blocks share, and what a block takes besides what it asks for.
+const PROCESSOR_BYTES: usize = 228 << 10;
+const BLOCK_BYTES: usize = 1 << 10;
 
 /// A loop whose loads run ahead of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,23 +80,72 @@ pub fn pipelines(
         if loads.is_empty() {
             continue;
         }
-        let tile = |&load: &OpId| kernel.ty(kernel.ops[load].results[0]).tile();
         let bytes: usize =
-            loads.iter().filter_map(tile).map(|t| t.shape.elements() * t.dtype.bytes()).sum();
-        // Two blocks on a multiprocessor fill each other's waits, if three tiles fit each.
-        let half = PROCESSOR_BYTES / 2 - (2 << 10);
+            loads.iter().map(|&load| tile_bytes(kernel, kernel.ops[load].results[0])).sum();
+        let besides = operand_bytes(kernel, id, dots, &loads);
+        // Two blocks on a multiprocessor fill each other's waits, if three tiles fit each, or two beside what is stored there for each product.
+        let half = (PROCESSOR_BYTES / 2 - BLOCK_BYTES).saturating_sub(besides);
+        let enough = if besides > 0 { 2 } else { 3 };
         let stages = match half / bytes {
-            0..=2 => {
+            fit if fit >= enough => fit,
+            _ => {
                 blocks = 1;
-                (PROCESSOR_BYTES - (2 << 10)) / bytes
+                (PROCESSOR_BYTES - BLOCK_BYTES).saturating_sub(besides) / bytes
             }
-            fit => fit,
         };
         if stages >= 2 {
             found.insert(id, Pipeline { loads, stages: stages.min(4) as u32 });
         }
     }
     (found, blocks)
+}
+
+fn tile_bytes(kernel: &Kernel, value: Value) -> usize {
+    kernel.ty(value).tile().map_or(0, |t| t.shape.elements() * t.dtype.bytes())
+}
+
+/// Shared memory that operands of the products in the loop `id` take which `loads` don't copy there: those that are held there while the loop
+/// runs, and the largest product's that are stored there each time.
+fn operand_bytes(kernel: &Kernel, id: OpId, dots: &HashSet<OpId>, loads: &[OpId]) -> usize {
+    let held = held(kernel, id, dots);
+    let copied = |value: Value| kernel.defining_op(value).is_some_and(|def| loads.contains(&def));
+    let inside = kernel.walk(kernel.ops[id].regions[0]);
+    let stored = inside.iter().filter(|op| dots.contains(op)).map(|&dot| {
+        let operands = kernel.ops[dot].operands[..2].iter();
+        let stored = operands.filter(|v| !held.contains(v) && !copied(**v));
+        stored.map(|&v| tile_bytes(kernel, v)).sum::<usize>()
+    });
+    held.iter().map(|&v| tile_bytes(kernel, v)).sum::<usize>() + stored.max().unwrap_or(0)
+}
+
+/// Operands of the products in the loop `id` that are made before it, beside it, and that only such products read: they can lie in shared
+/// memory while it runs.
+pub fn held(kernel: &Kernel, id: OpId, dots: &HashSet<OpId>) -> Vec<Value> {
+    if kernel.ops[id].kind != OpKind::For {
+        return Vec::new();
+    }
+    let Some(around) = kernel.regions.iter().find(|(_, r)| r.ops.contains(&id)).map(|r| r.1) else {
+        return Vec::new();
+    };
+    let all = kernel.walk(kernel.body);
+    let only_multiplied = |value: Value| {
+        all.iter()
+            .filter(|&&user| kernel.ops[user].operands.contains(&value))
+            .all(|user| dots.contains(user) && kernel.ops[*user].operands[2] != value)
+    };
+    let mut found = Vec::new();
+    for dot in kernel.walk(kernel.ops[id].regions[0]) {
+        if !dots.contains(&dot) {
+            continue;
+        }
+        for &value in &kernel.ops[dot].operands[..2] {
+            let beside = kernel.defining_op(value).is_some_and(|def| around.ops.contains(&def));
+            if beside && only_multiplied(value) && !found.contains(&value) {
+                found.push(value);
+            }
+        }
+    }
+    found
 }
 
 /// Products of pipelined loops that can go on while the next iteration begins: nothing but the next product takes their sums, and all operands

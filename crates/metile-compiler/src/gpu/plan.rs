@@ -47,6 +47,8 @@ pub struct Plan {
     pub pipelines: HashMap<OpId, Pipeline>,
     /// Loads that do.
     pub staged: HashSet<OpId>,
+    /// Operands of warpgroups' products that lie in shared memory while a loop runs, by the loop.
+    pub held: HashMap<OpId, Vec<Value>>,
     /// Products by warpgroups that go on while the next iteration begins.
     pub in_flight: HashSet<OpId>,
     /// Loads that are begun an iteration early, by their loop.
@@ -85,6 +87,8 @@ pub fn plan(kernel: &Kernel, target: &Target, classes: &[Class]) -> Plan {
         false => hopper::pipelines(kernel, &mut facts, classes, &grouped),
     };
     let staged = pipelines.values().flat_map(|p| p.loads.iter().copied()).collect();
+    let held = ops.iter().map(|&id| (id, hopper::held(kernel, id, &grouped)));
+    let held = held.filter(|(_, values)| !values.is_empty()).collect();
     let in_flight = hopper::in_flight(kernel, &grouped, &pipelines);
     let warps = warps(kernel, &free, &dots, target);
     // Products with few rows wait for memory alone: more blocks at once serve them better than more registers.
@@ -106,7 +110,19 @@ pub fn plan(kernel: &Kernel, target: &Target, classes: &[Class]) -> Plan {
         true => Traversal::Linear,
         false => Traversal::Grouped(8),
     };
-    Plan { warps, free, layouts, dots, pipelines, staged, in_flight, ahead, blocks, traversal }
+    Plan {
+        warps,
+        free,
+        layouts,
+        dots,
+        pipelines,
+        staged,
+        held,
+        in_flight,
+        ahead,
+        blocks,
+        traversal,
+    }
 }
 
 fn shape(kernel: &Kernel, value: Value) -> Shape {

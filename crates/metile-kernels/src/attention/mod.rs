@@ -31,9 +31,14 @@ fn see<P: Float, V: Float>(seen: Seen, scores: Tile<f32>, values: Tile<V>) -> Se
     let base = select(next == f32::NEG_INFINITY, 0.0, next);
     let weights = exp(scores - base.expand(1));
     let fade = exp(peak - base);
-    // The sum over these keys first: in one chain with all others it would be off by more.
-    let acc = fma(acc, fade.expand(1), dot(weights.to::<P>(), values));
-    (next, total * fade + weights.sum_along(1), acc)
+    let total = total * fade + weights.sum_along(1);
+    if size_of::<P>() == 2 {
+        // What rounding the weights costs is more than that of a long chain of sums, and one accumulator less leaves registers.
+        (next, total, dot_add(weights.to::<P>(), values, acc * fade.expand(1)))
+    } else {
+        // The sum over these keys first: in one chain with all others it would be off by more.
+        (next, total, fma(acc, fade.expand(1), dot(weights.to::<P>(), values)))
+    }
 }
 
 /// The weighted values over the sum of weights; zeros for rows that saw nothing.

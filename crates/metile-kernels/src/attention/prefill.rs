@@ -96,7 +96,7 @@ pub fn prefill_attention_tiles<
 /// Causal attention of a chunk: see [`prefill_attention_tiles`].
 ///
 /// Groups of 1 to 8 heads of 64 or 128 elements have their own tiles, of 64 to 128 query rows by 128
-/// keys, or 64 on a GPU; everything else up to 256 elements takes eight heads at a time.
+/// keys, or 64 on a GPU, where a 16-bit cache meets 128 rows; everything else up to 256 elements takes eight heads at a time.
 pub fn prefill_attention<'c, C: Float>(
     q: &'c Tensor<f32, 3>,
     keys: &'c Tensor<C, 3>,
@@ -109,6 +109,9 @@ pub fn prefill_attention<'c, C: Float>(
     let group = heads / kv_heads.max(1);
     // A GPU's registers hold fewer keys.
     let gpu = Machine::of(keys) == Machine::Gpu;
+    if gpu && size_of::<C>() == 2 && matches!(width, 64 | 128) && group <= 8 {
+        return for_matrix_units(q, keys, values, out, state, scale);
+    }
     macro_rules! exact {
         ($($group:literal $bq:literal)*) => {
             match (group, width) {
@@ -137,4 +140,31 @@ pub fn prefill_attention<'c, C: Float>(
         };
     }
     exact!(1 64 2 32 3 32 4 32 5 16 6 16 7 16 8 16)
+}
+
+/// Tiles of 128 query rows, the most that two warpgroups have registers for; groups of 3, 5, 6 or 7 heads leave some of them idle.
+fn for_matrix_units<'c, C: Float>(
+    q: &'c Tensor<f32, 3>,
+    keys: &'c Tensor<C, 3>,
+    values: &'c Tensor<C, 3>,
+    out: &'c mut Tensor<f32, 2>,
+    state: &'c Tensor<i64, 1>,
+    scale: f32,
+) -> KernelCall<'c> {
+    let ([rows, heads, width], [kv_heads, ..]) = (q.shape(), keys.shape());
+    macro_rules! tiles {
+        ($($exact:literal $group:literal $groups:pat, $bq:literal)*) => {
+            match (heads / kv_heads.max(1), width) {
+                $(
+                    ($groups, 64) => prefill_attention_tiles::<C, $exact, $bq, $group, 64, 64>(
+                        q, keys, values, out, state, scale)
+                        .grid((kv_heads, rows.div_ceil($bq), 1)),
+                    ($groups, _) => prefill_attention_tiles::<C, $exact, $bq, $group, 64, 128>(
+                        q, keys, values, out, state, scale)
+                        .grid((kv_heads, rows.div_ceil($bq), 1)),
+                )*
+            }
+        };
+    }
+    tiles!(true 1 0..=1, 128  true 2 2, 64  true 4 4, 32  true 8 8, 16  false 4 3, 32  false 8 _, 16)
 }

@@ -456,4 +456,10 @@ fn decoder_entries(all: &mut Vec<Entry>) {
             false, 8, 8, 64, 256
         )]
     );
+    entry!(
+        also all,
+        attention::prefill_attention_tiles,
+        [(f16)(bf16)],
+        [(true, 64, 2, 64, 128)(true, 128, 1, 64, 128)(true, 32, 4, 64, 64)(false, 32, 4, 64, 64)]
+    );
 }

@@ -1,9 +1,10 @@
 //! What a study looks at and does beside generating: the state of the cache, poison, other sizes of
 //! chunk, a second request, bytes.
 
-use super::buffers::{Buffers, Cache, write_bytes};
+use super::buffers::{Buffers, Cache, with_layers, write_bytes};
 use super::error::Error;
-use super::{Activations, Logits, Model, Options, record};
+use super::{Logits, Model, Options, record};
+use metile::lang::element::HostElement;
 use metile::{CommandList, KernelCall, Tensor};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -57,18 +58,26 @@ impl Model {
     /// If there is no such layer, a position holds no token yet, or the device fails.
     pub fn key_values(&self, layer: usize, positions: Range<usize>) -> Result<KeyValues, Error> {
         let tokens = self.cached.len();
-        let (Some(keys), Some(values)) = (self.cache.keys.get(layer), self.cache.values.get(layer))
-        else {
+        if layer >= self.config.layers {
             let layers = self.config.layers;
             return Err(Error::Option(format!("layer {layer} of a model of {layers}")));
-        };
+        }
         if positions.start > positions.end || positions.end > tokens {
             return Err(Error::Option(format!(
                 "positions {positions:?} of a cache that holds {tokens} tokens"
             )));
         }
-        let read = |tensor: &Tensor<f32, 3>| tensor.slice(1, positions.clone())?.to_vec();
-        Ok(KeyValues { layer, keys: read(keys)?, values: read(values)?, positions })
+        fn read<C: HostElement + Into<f32>>(
+            tensor: &Tensor<C, 3>,
+            positions: &Range<usize>,
+        ) -> Result<Vec<f32>, Error> {
+            let values = tensor.slice(1, positions.clone())?.to_vec()?;
+            Ok(values.into_iter().map(Into::into).collect())
+        }
+        let (keys, values) = with_layers!(&self.cache, layers => {
+            (read(&layers.keys[layer], &positions)?, read(&layers.values[layer], &positions)?)
+        });
+        Ok(KeyValues { layer, keys, values, positions })
     }
 
     /// Forgets every token, and fills the cache, the logits and the chosen id with what no computation
@@ -108,9 +117,13 @@ impl Model {
 
     /// Activations for `options`, and the list that picks an id from them.
     fn scratch(&self, options: Options) -> Result<(Buffers, CommandList), Error> {
-        let q8 = options.activations == Activations::Q8;
-        let mut buffers =
-            Buffers::new(&self.device, &self.config, options.chunk, options.context, q8)?;
+        let mut buffers = Buffers::new(
+            &self.device,
+            &self.config,
+            options.chunk,
+            options.context,
+            self.arithmetic,
+        )?;
         let choose = record::choice(&self.device, &mut buffers)?;
         Ok((buffers, choose))
     }
@@ -119,8 +132,12 @@ impl Model {
     /// the library's again. For validating kernels. The tokens in the cache are kept.
     ///
     /// # Errors
-    /// If the kernel is refused.
+    /// If the kernel is refused, or the cache is not in f32.
     pub fn set_attention(&mut self, attention: Option<Attention>) -> Result<(), Error> {
+        if attention.is_some() && !matches!(self.cache, Cache::F32(_)) {
+            let problem = "attention in another form, which reads a cache in f32";
+            return Err(Error::Option(problem.to_owned()));
+        }
         self.attention = attention;
         self.lists.clear();
         self.ready(1, Logits::Last)
@@ -137,10 +154,11 @@ impl Model {
             config: self.config.clone(),
             device: self.device.clone(),
             options: self.options,
+            arithmetic: self.arithmetic,
             weights: Arc::clone(&self.weights),
             packed: self.packed.clone(),
             attention: self.attention,
-            cache: Cache::new(&self.device, &self.config, self.options.context)?,
+            cache: Cache::new(&self.device, &self.config, self.options.context, self.arithmetic)?,
             lists: HashMap::new(),
             every_row: None,
             cached: Vec::new(),
@@ -171,12 +189,11 @@ impl Model {
 
     /// Bytes on the device.
     pub fn storage_bytes(&self) -> StorageBytes {
-        let cache = self.cache.keys.iter().chain(&self.cache.values).map(allocated).sum();
         StorageBytes {
             weights: self.weights.loaded_bytes,
             packed_originals: self.packed.as_ref().map_or(0, |packed| packed.original_bytes),
             packed_copies: self.packed.as_ref().map_or(0, |packed| packed.bytes),
-            cache,
+            cache: self.cache.bytes(),
             scratch: self.buffers.bytes(),
         }
     }

@@ -212,6 +212,13 @@ impl Weights {
         let Loader { bytes, loaded_bytes, .. } = loader;
         Ok(Weights { embedding, layers, output_norm, output, frequencies, bytes, loaded_bytes })
     }
+
+    /// The format of every layer's projections, if they have one.
+    pub fn projected(&self) -> Option<Format> {
+        let mut formats = self.layers.iter().flat_map(Layer::matrices).map(Matrix::format);
+        let first = formats.next()?;
+        formats.all(|format| format == first).then_some(first)
+    }
 }
 
 /// See [`RopeFrequencies::Exp2`].

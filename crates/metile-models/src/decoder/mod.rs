@@ -28,6 +28,8 @@ use crate::config::ModelConfig;
 use buffers::{Buffers, Cache, write_integers};
 use load::Weights;
 use metile::{CommandList, Device, Tensor};
+use metile_ir::{DType, Format};
+use metile_kernels::machine::Machine;
 use packing::PackedWeights;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -44,6 +46,57 @@ pub enum Activations {
     F32,
     /// Rows quantized to Q8_0 blocks, where the weights are GGUF blocks.
     Q8,
+    /// Rows of a prompt's chunks in the weights' own 16-bit type, which all projections share, and keys and values in it too: what a GPU's
+    /// matrix units multiply. Sums, norms and the stream stay in f32, and so do the rows of single steps.
+    SixteenBit,
+    /// [`SixteenBit`](Self::SixteenBit) on a GPU, where the weights allow it, else [`F32`](Self::F32). A model's
+    /// [`options`](Model::options) say which.
+    Auto,
+}
+
+impl Activations {
+    /// What [`Auto`](Self::Auto) stands for over these weights.
+    fn settled(self, weights: &Weights) -> Activations {
+        let gpu = Machine::of(&weights.frequencies) == Machine::Gpu;
+        let sixteen = matches!(weights.projected(), Some(Format::Plain(DType::F16 | DType::BF16)));
+        match self {
+            Activations::Auto if gpu && sixteen => Activations::SixteenBit,
+            Activations::Auto => Activations::F32,
+            chosen => chosen,
+        }
+    }
+}
+
+/// What projections read, with its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Arithmetic {
+    F32,
+    Q8,
+    F16,
+    BF16,
+}
+
+impl Arithmetic {
+    /// What `activations`, settled, are over these weights.
+    fn of(activations: Activations, weights: &Weights) -> Result<Arithmetic, Error> {
+        match activations {
+            Activations::F32 | Activations::Auto => Ok(Arithmetic::F32),
+            Activations::Q8 if weights.takes_blocks() => Ok(Arithmetic::Q8),
+            Activations::Q8 => Err(Error::Option(
+                "activations can be q8 where weights are GGUF blocks, and this model has none"
+                    .to_owned(),
+            )),
+            Activations::SixteenBit => match weights.projected() {
+                Some(Format::Plain(DType::F16)) => Ok(Arithmetic::F16),
+                Some(Format::Plain(DType::BF16)) => Ok(Arithmetic::BF16),
+                found => Err(Error::Option(format!(
+                    "activations can have 16 bits where all projections' weights are f16 or all are bf16, and this \
+                     model's are {}",
+                    found.map_or("of several formats".to_owned(), |format| format.to_string())
+                ))),
+            },
+        }
+    }
 }
 
 /// How exact the angles of the rotary position embedding are.
@@ -108,6 +161,7 @@ pub struct Model {
     config: ModelConfig,
     device: Device,
     options: Options,
+    arithmetic: Arithmetic,
     weights: Arc<Weights>,
     packed: Option<Arc<PackedWeights>>,
     attention: Option<Attention>,
@@ -138,22 +192,20 @@ impl Model {
             )));
         }
         let weights = Weights::load(checkpoint, device, options.rope_frequencies, options.weights)?;
-        let q8 = options.activations == Activations::Q8;
-        if q8 && !weights.takes_blocks() {
-            let problem =
-                "activations can be q8 where weights are GGUF blocks, and this model has none";
-            return Err(Error::Option(problem.to_owned()));
-        }
-        let mut buffers = Buffers::new(device, &config, options.chunk, options.context, q8)?;
+        let options = Options { activations: options.activations.settled(&weights), ..options };
+        let arithmetic = Arithmetic::of(options.activations, &weights)?;
+        let mut buffers =
+            Buffers::new(device, &config, options.chunk, options.context, arithmetic)?;
         let choose = record::choice(device, &mut buffers)?;
         let mut model = Model {
-            cache: Cache::new(device, &config, options.context)?,
+            cache: Cache::new(device, &config, options.context, arithmetic)?,
             lists: HashMap::new(),
             every_row: None,
             cached: Vec::new(),
             device: device.clone(),
             config,
             options,
+            arithmetic,
             weights: Arc::new(weights),
             packed: None,
             attention: None,
@@ -169,7 +221,7 @@ impl Model {
         &self.config
     }
 
-    /// How it is set up; the chunk is at most the context.
+    /// How it is set up; the chunk is at most the context, and activations are never [`Auto`](Activations::Auto).
     pub fn options(&self) -> &Options {
         &self.options
     }

@@ -1,7 +1,7 @@
 //! The lists of kernels that read a chunk: what each layer does, as launches.
 
 use super::Logits;
-use super::buffers::{Buffers, Cache, Operand};
+use super::buffers::{Buffers, Cache, Operand, Rounded, with_layers};
 use super::error::Error;
 use super::inspect::Attention;
 use super::load::{Layer, Projections, Weights};
@@ -102,7 +102,7 @@ impl<'m> Chunk<'m> {
         }
     }
 
-    /// The stream, normed, and quantized if one of `readers` is packed.
+    /// The stream, normed, and quantized or rounded if one of `readers` takes it so.
     fn normed(
         &self,
         list: &mut CommandList,
@@ -161,10 +161,14 @@ impl<'m> Chunk<'m> {
                 RopeStyle::Interleaved => kernels::RopeStyle::Interleaved,
             },
         };
-        let (mut keys, mut values) = (self.cache.keys[n].share(), self.cache.values[n].share());
         let eps = self.config.norm_eps;
-        let call = kernels::ready_heads(heads, &mut keys, &mut values, &b.state, eps, with_queries);
-        Ok(list.record(call)?)
+        with_layers!(self.cache, layers => {
+            let (mut keys, mut values) = (layers.keys[n].share(), layers.values[n].share());
+            let caches = (&mut keys, &mut values);
+            let call =
+                kernels::ready_heads(heads, caches.0, caches.1, &b.state, eps, with_queries);
+            Ok(list.record(call)?)
+        })
     }
 
     /// Queries of the chunk over layer `n`'s cache.
@@ -172,23 +176,30 @@ impl<'m> Chunk<'m> {
         let b = self.buffers;
         let queries = by_head(&b.queries.slice(0, 0..self.rows)?, self.config.heads)?;
         let scale = 1.0 / (self.config.head_dim as f32).sqrt();
-        let (keys, values) = (&self.cache.keys[n], &self.cache.values[n]);
         let out = &mut rows.attended.dense;
-        if let Some(attention) = self.attention {
-            list.record(attention(&queries, keys, values, out, &b.state, scale))?;
-        } else if self.rows == 1 {
+        if let (Some(attention), Cache::F32(layers)) = (self.attention, self.cache) {
+            let (keys, values) = (&layers.keys[n], &layers.values[n]);
+            return Ok(list.record(attention(&queries, keys, values, out, &b.state, scale))?);
+        }
+        if self.rows == 1 {
             let mut parts = kernels::DecodeBuffers {
                 peak: b.attention.peak.share(),
                 total: b.attention.total.share(),
                 acc: b.attention.acc.share(),
             };
-            list.record(kernels::decode_attention_parts(
-                &queries, keys, values, &mut parts, &b.state, scale,
-            ))?;
+            with_layers!(self.cache, layers => {
+                let (keys, values) = (&layers.keys[n], &layers.values[n]);
+                list.record(kernels::decode_attention_parts(
+                    &queries, keys, values, &mut parts, &b.state, scale,
+                ))?;
+            });
             list.record(kernels::decode_attention_merge(&parts, out, &b.state))?;
         } else {
-            let call = kernels::prefill_attention(&queries, keys, values, out, &b.state, scale);
-            list.record(call)?;
+            with_layers!(self.cache, layers => {
+                let (keys, values) = (&layers.keys[n], &layers.values[n]);
+                let call = kernels::prefill_attention(&queries, keys, values, out, &b.state, scale);
+                list.record(call)?;
+            });
         }
         Ok(())
     }
@@ -269,12 +280,17 @@ impl<'m> Chunk<'m> {
     }
 }
 
-/// Quantizes the rows, if there is room for it and one of `readers` takes them so.
+/// Quantizes or rounds the rows, if there is room for it and one of `readers` takes them so.
 fn quantize(list: &mut CommandList, x: &mut Operand, readers: &[&Matrix]) -> Result<(), Error> {
     if let Some(quantized) = &mut x.quantized
         && readers.iter().any(|w| w.is_blocks())
     {
         list.record(kernels::quantize_q8(&x.dense, &mut quantized.bytes))?;
+    }
+    match &mut x.rounded {
+        Some(Rounded::F16(rounded)) => list.record(kernels::convert(&x.dense, rounded))?,
+        Some(Rounded::BF16(rounded)) => list.record(kernels::convert(&x.dense, rounded))?,
+        None => {}
     }
     Ok(())
 }

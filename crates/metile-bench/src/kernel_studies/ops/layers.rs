@@ -96,7 +96,7 @@ pub fn project(
     let (fresh, kept) = (vec![x.raw().clone()], vec![raw(&w)?]);
     let record = move |list: &mut CommandList| -> Result<(), Error> {
         x.widen(&mut wide, list)?;
-        list.record(w.project(Rows { dense: &wide, blocks: None }, &mut product))?;
+        list.record(w.project(Rows::dense(&wide), &mut product))?;
         out.narrow(&product, list)
     };
     DeviceArm::new(device, fresh, kept, written, timing, Box::new(record))
@@ -126,14 +126,14 @@ pub fn mlp(
     let fresh = vec![x.raw().clone()];
     let record = move |list: &mut CommandList| -> Result<(), Error> {
         x.widen(&mut wide, list)?;
-        let input = Rows { dense: &wide, blocks: None };
+        let input = Rows::dense(&wide);
         let call = gate.project_swiglu(&up, input, &mut between);
         let call = call.ok_or_else(|| Error::Internal {
             kernel: "swiglu_mlp".to_owned(),
             message: "gate and up have different formats".to_owned(),
         })?;
         list.record(call)?;
-        list.record(down.project_add(Rows { dense: &between, blocks: None }, &mut wide))?;
+        list.record(down.project_add(Rows::dense(&between), &mut wide))?;
         out.narrow(&wide, list)
     };
     DeviceArm::new(device, fresh, kept, written, timing, Box::new(record))

@@ -152,6 +152,7 @@ impl<'k> Lowering<'k> {
                 None => self.carried(init, like),
             });
         }
+        self.hold_operands(id);
         let ring = match self.plan.pipelines.get(&id).cloned() {
             Some(pipeline) => Some(self.begin_ring(op, &pipeline, &operands)?),
             None => None,

@@ -80,6 +80,8 @@ struct Lowering<'k> {
     /// Shared memory through which tiles change their layout.
     scratch: Option<Shared>,
     scratch_bytes: u32,
+    /// Rings of loops that have ended.
+    free_rings: Vec<Shared>,
     pending: Pending,
     /// Loads of the loops around that were begun an iteration ago.
     ahead: HashSet<OpId>,
@@ -114,6 +116,7 @@ pub fn lower(
         words: HashMap::new(),
         scratch: None,
         scratch_bytes: 0,
+        free_rings: Vec::new(),
         pending: Pending::default(),
         ahead: HashSet::new(),
         deferred: HashSet::new(),

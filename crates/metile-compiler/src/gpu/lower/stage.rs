@@ -61,8 +61,7 @@ impl<'k> Lowering<'k> {
             let result = self.kernel.ops[load].results[0];
             let ty = self.tile_type(result);
             let bytes = (ty.shape.elements() * ty.dtype.bytes()) as u32;
-            let name = format!("ring{}", self.b.program.shared.len());
-            loads.push((load, self.b.shared(name, bytes * pipeline.stages, 1024)));
+            loads.push((load, self.ring_buffer(bytes * pipeline.stages)));
         }
         let body = &self.kernel.regions[op.regions[0]].ops;
         let ring = Ring { op, body, stages: pipeline.stages, loads, high, step };
@@ -75,6 +74,16 @@ impl<'k> Lowering<'k> {
             index = self.b.binary(BinaryOp::Add, index, step);
         }
         Ok(ring)
+    }
+
+    /// Shared memory for a ring: that of a loop which has ended, if it fits.
+    fn ring_buffer(&mut self, bytes: u32) -> Shared {
+        let fits = |&buffer: &Shared| self.b.program.shared[buffer].bytes == bytes;
+        if let Some(n) = self.free_rings.iter().position(fits) {
+            return self.free_rings.swap_remove(n);
+        }
+        let name = format!("ring{}", self.b.program.shared.len());
+        self.b.shared(name, bytes, 1024)
     }
 
     /// At the start of an iteration: waits for its tiles, which are stage `slot`, and for the products of the iteration before, whose place
@@ -150,6 +159,7 @@ impl<'k> Lowering<'k> {
     /// After the loop: nothing is under way any more.
     pub(super) fn end_ring(&mut self, ring: &Ring<'k>) {
         self.b.push(DeviceOp::Copy(CopyOp::Wait { pending: 0 }), &[], &[]);
+        self.free_rings.extend(ring.loads.iter().map(|load| load.1));
         let region = &self.kernel.regions[ring.op.regions[0]];
         for product in ring.in_flight(&self.plan) {
             let sums = self.kernel.ops[product].operands[2];

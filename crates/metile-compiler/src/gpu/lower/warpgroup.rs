@@ -3,12 +3,13 @@
 use super::dot::Operand;
 use super::stage::Staged;
 use super::{Lowering, Val};
+use crate::gpu::layout::Layout;
 use metile_device::{
-    MatrixOp, Op as DeviceOp, PositionOp, SyncOp, Type as DeviceType, Value as Dv, Wgmma,
+    MatrixOp, Op as DeviceOp, PositionOp, Shared, SyncOp, Type as DeviceType, Value as Dv, Wgmma,
     WgmmaOperand,
 };
 use metile_ir::dtype::DType;
-use metile_ir::tile::{BinaryOp, Op, OpId};
+use metile_ir::tile::{BinaryOp, Op, OpId, Value};
 
 impl Lowering<'_> {
     pub(super) fn warpgroup_product(&mut self, id: OpId, op: &Op, a: Operand, b: Operand) {
@@ -49,6 +50,45 @@ impl Lowering<'_> {
         self.set(result, Val::Tile(made, layout));
     }
 
+    /// Stores operands to shared memory for the products of the loop `id` that comes next.
+    pub(super) fn hold_operands(&mut self, id: OpId) {
+        for value in self.plan.held.get(&id).cloned().unwrap_or_default() {
+            if matches!(self.values.get(&value), Some(Val::Staged(_))) {
+                continue;
+            }
+            let shape = self.shape(value);
+            let layout = self.own_layout(value);
+            let tile = self.whole_tile(value, &layout);
+            let name = format!("held{}", self.b.program.shared.len());
+            let buffer = self.b.shared(name, shape.elements() as u32 * 2, 1024);
+            // Products of the time before may still read it.
+            self.barrier();
+            self.store_swizzled(buffer, 0, value, (tile, layout));
+            self.b.push(DeviceOp::Sync(SyncOp::AsyncFence), &[], &[]);
+            self.barrier();
+            let offset = self.zero();
+            self.set(value, Val::Staged(Staged { buffer, offset, outer: shape.side(0) }));
+        }
+    }
+
+    /// Stores the tile of `value` from byte `base` of `buffer` on, as [`Wgmma`] reads operands.
+    fn store_swizzled(
+        &mut self,
+        buffer: Shared,
+        base: usize,
+        value: Value,
+        (tile, layout): (Dv, Layout),
+    ) {
+        let shape = self.shape(value);
+        let width = vector(&layout);
+        let place = self.swizzled(&layout, &shape, width);
+        let first = self.int(DType::I32, base as i64 / 2);
+        let place = self.b.binary(BinaryOp::Add, place, first);
+        let groups = layout.count() as usize / width;
+        let owner = self.first_owner(&layout);
+        self.store_shared((buffer, width), place, vec![0; groups], owner, tile);
+    }
+
     /// Both operands in shared memory: where copies put them, or stored there now.
     fn shared_operands(&mut self, a: Operand, b: Operand) -> (Staged, Staged) {
         let staged = |l: &Self, operand: Operand| match l.values.get(&operand.value) {
@@ -78,13 +118,7 @@ impl Lowering<'_> {
         for ((made, tile), operand) in made.iter_mut().zip(tiles).zip([a, b]) {
             let Some((tile, layout)) = tile else { continue };
             let shape = self.shape(operand.value);
-            let width = vector(&layout);
-            let place = self.swizzled(&layout, &shape, width);
-            let first = self.int(DType::I32, base as i64 / 2);
-            let place = self.b.binary(BinaryOp::Add, place, first);
-            let groups = layout.count() as usize / width;
-            let owner = self.first_owner(&layout);
-            self.store_shared((scratch, width), place, vec![0; groups], owner, tile);
+            self.store_swizzled(scratch, base, operand.value, (tile, layout));
             let offset = self.int(DType::I32, base as i64);
             *made = Some(Staged { buffer: scratch, offset, outer: shape.side(0) });
             base += shape.elements() * 2;
@@ -101,7 +135,7 @@ impl Lowering<'_> {
 }
 
 /// How many neighbouring registers are neighbours of a row's unit.
-fn vector(layout: &crate::gpu::layout::Layout) -> usize {
+fn vector(layout: &Layout) -> usize {
     let along = |n: usize| {
         layout.registers.get(n).is_some_and(|bit| bit.axis == 1 && usize::from(bit.bit) == n)
     };
