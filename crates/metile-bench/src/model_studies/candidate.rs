@@ -93,6 +93,11 @@ impl Candidate {
         self.model.storage_bytes().weights
     }
 
+    /// Whether its prompts' activations and its cache have 16 bits.
+    pub fn is_sixteen_bit(&self) -> bool {
+        self.model.options().activations == Activations::SixteenBit
+    }
+
     /// Whether its decode weights are read from packed copies.
     pub fn is_packed(&self) -> bool {
         matches!(self.packing, Some(Packing::Packed { .. }))
@@ -201,11 +206,17 @@ impl Candidate {
         self.model.cached().len()
     }
 
-    /// A whole greedy generation, timed from before the cache's reset to the last id on the host.
+    /// A whole greedy generation, timed from before the cache's reset to the last id on the host. Each step reads the token that was
+    /// chosen before, or the next of `fed`.
     ///
     /// # Errors
     /// If a kernel fails.
-    pub fn generate(&mut self, prompt: &[u32], outputs: usize) -> Result<Generation, Refusal> {
+    pub fn generate(
+        &mut self,
+        prompt: &[u32],
+        outputs: usize,
+        fed: Option<&[u32]>,
+    ) -> Result<Generation, Refusal> {
         let mut ids = Vec::with_capacity(outputs);
         let mut stamps_s = Vec::with_capacity(outputs);
         let start = Instant::now();
@@ -214,7 +225,8 @@ impl Candidate {
         ids.push(token);
         stamps_s.push(start.elapsed().as_secs_f64());
         while ids.len() < outputs {
-            self.step(token)?;
+            let fed = fed.and_then(|fed| fed.get(ids.len() - 1));
+            self.step(fed.copied().unwrap_or(token))?;
             token = self.token()?;
             ids.push(token);
             stamps_s.push(start.elapsed().as_secs_f64());
@@ -247,8 +259,7 @@ impl Candidate {
             WeightType::F16 => "float16",
         };
         // What meets weights in prompts; single steps read rows in f32.
-        let sixteen = self.model.options().activations == Activations::SixteenBit;
-        let input = if sixteen { weights } else { "float32" };
+        let input = if self.is_sixteen_bit() { weights } else { "float32" };
         all.insert("cache_and_prompt_activations".to_owned(), input.to_owned());
         Arm {
             name: NAME.to_owned(),

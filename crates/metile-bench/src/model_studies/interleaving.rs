@@ -231,7 +231,7 @@ impl Interleaving {
             }
             let Some(ids) = validated.ids else { return Ok(gates) };
             request.candidate.poison()?;
-            let again = request.candidate.generate(&request.prompt.ids, request.outputs)?;
+            let again = request.candidate.generate(&request.prompt.ids, request.outputs, None)?;
             let name = format!("{} alone, as timed: greedy tokens", request.prompt.name);
             gates.push(same_tokens(&name, NAME, &opponent.arm.name, &ids, &again.ids));
             self.alone.push(Alone { ids, state: state(&request.candidate)? });

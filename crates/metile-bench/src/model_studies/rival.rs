@@ -69,11 +69,17 @@ pub trait Rival {
     /// If it fails, or doesn't show its state.
     fn key_values(&mut self, layer: usize, positions: Range<usize>) -> Result<LayerState, Refusal>;
 
-    /// A whole greedy generation, as it is timed.
+    /// A whole greedy generation, as it is timed. Each step reads the token that was chosen before, or the next of `fed`; the ids are those
+    /// chosen.
     ///
     /// # Errors
     /// If it fails.
-    fn generate(&mut self, prompt: &[u32], outputs: usize) -> Result<Generation, Refusal>;
+    fn generate(
+        &mut self,
+        prompt: &[u32],
+        outputs: usize,
+        fed: Option<&[u32]>,
+    ) -> Result<Generation, Refusal>;
 
     /// Its library's own pipelined generation, where it has one.
     ///
@@ -231,8 +237,13 @@ impl Rival for WorkerRival {
         layers.pop().ok_or_else(|| Refusal::Broken(format!("{} showed no K/V", self.baseline)))
     }
 
-    fn generate(&mut self, prompt: &[u32], outputs: usize) -> Result<Generation, Refusal> {
-        let request = Generate { prompt, outputs, forced: None };
+    fn generate(
+        &mut self,
+        prompt: &[u32],
+        outputs: usize,
+        fed: Option<&[u32]>,
+    ) -> Result<Generation, Refusal> {
+        let request = Generate { prompt, outputs, forced: fed };
         let made = self.model.generate(&request).map_err(refused)?;
         Ok(Generation { ids: made.ids, stamps_s: made.stamps_s, cache_entries: made.cache_length })
     }

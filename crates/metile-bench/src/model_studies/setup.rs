@@ -272,9 +272,20 @@ pub fn open(setup: &Setup, capacity: usize) -> Result<Opened, OpenError> {
         disclosures.push("on synthetic weights".to_owned());
     }
     if sixteen {
-        disclosures.push(format!(
-            "the candidate's weights are {dtype}; its activations, cache and sums are float32"
-        ));
+        disclosures.push(match candidate.is_sixteen_bit() {
+            true => format!(
+                "the candidate's weights, cache and a prompt's activations in products are {dtype}; its stream, norms \
+                 and sums are float32, and so are the activations of single steps"
+            ),
+            false => format!(
+                "the candidate's weights are {dtype}; its activations, cache and sums are float32"
+            ),
+        });
+        disclosures.push(
+            "in timed runs each arm is fed the ids of its own validated run; what it chooses may differ from them at few \
+             outputs, which are counted"
+                .to_owned(),
+        );
     }
     if candidate.is_packed() {
         disclosures.push(

@@ -121,8 +121,13 @@ impl Rival for Twin {
         }
         Ok(state)
     }
-    fn generate(&mut self, prompt: &[u32], outputs: usize) -> Result<Generation, Refusal> {
-        let mut made = self.model.generate(prompt, outputs)?;
+    fn generate(
+        &mut self,
+        prompt: &[u32],
+        outputs: usize,
+        fed: Option<&[u32]>,
+    ) -> Result<Generation, Refusal> {
+        let mut made = self.model.generate(prompt, outputs, fed)?;
         self.timed += 1;
         match self.fault {
             Fault::TimedToken(after) if self.timed > after => made.ids[outputs - 1] ^= 1,
@@ -136,7 +141,7 @@ impl Rival for Twin {
         Ok(made)
     }
     fn stream(&mut self, prompt: &[u32], outputs: usize) -> Result<Option<Generation>, Refusal> {
-        Ok(Some(self.model.generate(prompt, outputs)?))
+        Ok(Some(self.model.generate(prompt, outputs, None)?))
     }
 }
 
@@ -387,6 +392,10 @@ fn sixteen_bits_are_set_against_the_other_arms_own_errors() {
     assert_eq!(errors.checked["comparisons"], 6 * 7);
     assert!(gate(&report, 1, 0, "top-2 gap").observed["decided_share"].value.is_some());
     assert!(!gate(&report, 1, 0, "2e-2").decides);
+    // Fed its own ids, an arm may choose few of them otherwise: none of six.
+    let chosen = |trial: &crate::schema::Trial| trial.verified["chosen_otherwise"];
+    assert!(report.phases[1].cases[0].trials.iter().all(|trial| chosen(trial) == 0));
+    assert_eq!(sixteen(Fault::TimedToken(2)).failure.unwrap().rule, rules::OUTPUTS);
     // A rival that is exact where the candidate is not makes the candidate's errors too large.
     let mut parts = parts(model(WeightType::BF16, false), twin(WeightType::F32, Fault::None));
     parts.reference = Some(Box::new(twin(WeightType::F32, Fault::None)));
@@ -406,7 +415,7 @@ fn arms_without_state_agree_on_agreed_prompts() {
         parts.agreed = agreed;
         run(parts)
     };
-    let ids = model(WeightType::F32, false).generate(&[9, 8, 7], 4).unwrap().ids;
+    let ids = model(WeightType::F32, false).generate(&[9, 8, 7], 4, None).unwrap().ids;
     let report = run(Fault::None, Some(agreed(ids.clone())));
     assert_eq!(report.status, Status::Complete, "{:?}", report.failure);
     assert_eq!(report.phases[1].cases[0].gate_class, GateClass::Tokens);

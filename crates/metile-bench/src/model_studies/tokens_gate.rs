@@ -67,8 +67,8 @@ impl Agreed {
         for (n, prompt) in self.prompts.iter().enumerate() {
             let outputs = prompt.greedy_ids.len();
             candidate.poison()?;
-            let ours = candidate.generate(&prompt.prompt_ids, outputs)?.ids;
-            let theirs = rival.generate(&prompt.prompt_ids, outputs)?.ids;
+            let ours = candidate.generate(&prompt.prompt_ids, outputs, None)?.ids;
+            let theirs = rival.generate(&prompt.prompt_ids, outputs, None)?.ids;
             let name = format!("greedy tokens of agreed prompt {n}");
             let known = "the agreed ids";
             gates.push(same_tokens(&name, NAME, known, &prompt.greedy_ids, &ours));
