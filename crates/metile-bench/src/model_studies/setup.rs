@@ -282,8 +282,8 @@ pub fn open(setup: &Setup, capacity: usize) -> Result<Opened, OpenError> {
             ),
         });
         disclosures.push(
-            "in timed runs each arm is fed the ids of its own validated run; what it chooses may differ from them at few \
-             outputs, which are counted"
+            "in timed runs each arm is fed the ids of its own validated run; the candidate chooses the same again, a library \
+             at as many outputs at least as the FP32 reference decides, and the others are counted"
                 .to_owned(),
         );
     }
