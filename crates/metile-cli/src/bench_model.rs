@@ -85,7 +85,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return report::print_json(&json!({
             "device": model.device().name(),
             "threads": cpu::threads().map_err(anyhow::Error::msg)?,
-            "activations": format!("{:?}", options.activations).to_lowercase(),
+            "activations": options.activations.name(),
             "chunk": options.chunk,
             "commit": provenance::commit(),
             "machine": provenance::machine(),

@@ -83,9 +83,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<()> {
         writeln!(io::stdout().lock())?;
         let made = answer?;
         if arguments.stats {
-            let model = &loaded.model;
-            let (weights, device) = (model.weights_bytes(), model.device().name());
-            report::stats(&made, &loaded.estimate, loaded.time, weights, device);
+            report::stats(&made, &loaded);
         }
     }
 }

@@ -157,7 +157,7 @@ fn finish(
         out.flush()?;
     }
     if arguments.stats {
-        report::stats(made, &loaded.estimate, loaded.time, weights, device);
+        report::stats(made, loaded);
     }
     Ok(())
 }

@@ -50,7 +50,7 @@ impl Opened {
     pub fn load(&self, context: usize) -> anyhow::Result<Loaded> {
         let options = Options {
             context,
-            chunk: self.options.chunk,
+            chunk: self.options.chunk(),
             activations: self.options.activations.into(),
             rope_frequencies: self.options.rope_frequencies.into(),
             weights: WeightType::AsStored,

@@ -6,8 +6,9 @@ use metile_compiler::gpu::Target;
 use metile_models::decoder::{Activations, RopeFrequencies};
 use metile_models::sampling::Settings;
 
-/// Prompt tokens that are read at a time, unless the user says otherwise.
+/// Prompt tokens that are read at a time, unless the user says otherwise; and on a GPU, which fewer don't fill.
 const CHUNK: usize = 256;
+const GPU_CHUNK: usize = 2048;
 
 /// Which model, where, and how it is set up.
 #[derive(Clone, Debug, Args)]
@@ -27,9 +28,9 @@ pub struct ModelOptions {
     /// allow it, else f32
     #[arg(long, value_enum, default_value_t = ActivationsName::Auto)]
     pub activations: ActivationsName,
-    /// Prompt tokens read at a time
-    #[arg(long, value_name = "N", default_value_t = CHUNK, value_parser = at_least_one)]
-    pub chunk: usize,
+    /// Prompt tokens read at a time; 256 by default, on a GPU 2048
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
+    pub chunk: Option<usize>,
     /// Tokens that there is room for; at most the model's own context
     #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub context: Option<usize>,
@@ -40,6 +41,12 @@ pub struct ModelOptions {
 }
 
 impl ModelOptions {
+    /// Prompt tokens read at a time.
+    pub fn chunk(&self) -> usize {
+        let gpu = matches!(self.device, DeviceName::Cuda | DeviceName::Metal);
+        self.chunk.unwrap_or(if gpu { GPU_CHUNK } else { CHUNK })
+    }
+
     /// A model with all else as it is by default.
     pub fn of(model: &str) -> ModelOptions {
         ModelOptions {
@@ -47,7 +54,7 @@ impl ModelOptions {
             download: false,
             device: DeviceName::default(),
             activations: ActivationsName::Auto,
-            chunk: CHUNK,
+            chunk: None,
             context: None,
             rope_frequencies: FrequenciesName::F32,
         }

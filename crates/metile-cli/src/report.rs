@@ -1,7 +1,7 @@
 //! What is printed: results on stdout, everything about them on stderr.
 
+use crate::model::Loaded;
 use metile_models::generate::Generation;
-use metile_models::memory::Estimate;
 use serde_json::{Value, json};
 use std::fmt::Arguments;
 use std::io::{self, Write};
@@ -58,7 +58,9 @@ pub fn generation_json(
 }
 
 /// The lines of `--stats`, on stderr.
-pub fn stats(made: &Generation, estimate: &Estimate, load: Duration, weights: u64, device: &str) {
+pub fn stats(made: &Generation, loaded: &Loaded) {
+    let Loaded { model, estimate, time: load } = loaded;
+    let (weights, device) = (model.weights_bytes(), model.device().name());
     let times = &made.times;
     let seconds = |t: Duration| format!("{:.3} s", t.as_secs_f64());
     let rate = |r: Option<f64>| r.map_or("-".to_owned(), |r| format!("{r:.1} tokens/s"));
@@ -74,7 +76,8 @@ pub fn stats(made: &Generation, estimate: &Estimate, load: Duration, weights: u6
     if let Some(peak) = peak_memory() {
         note(format_args!("               at most {} were in use", shown_bytes(peak)));
     }
-    note(format_args!("weights        {} loaded in {}", shown_bytes(weights), seconds(load)));
+    note(format_args!("weights        {} loaded in {}", shown_bytes(weights), seconds(*load)));
+    note(format_args!("activations    {}", model.options().activations.name()));
     note(format_args!("kernels        recorded in {}", seconds(times.record)));
     note(format_args!("first token    {first}"));
     note(format_args!(

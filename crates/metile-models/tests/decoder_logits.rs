@@ -4,7 +4,7 @@
 mod tiny;
 
 use metile::Device;
-use metile_models::decoder::{Activations, Logits, Model, Options, RopeFrequencies};
+use metile_models::decoder::{Activations, Logits, Model, Options, RopeFrequencies, WeightType};
 use tiny::{Tiny, devices, largest_difference, model};
 
 const TOLERANCE: f32 = 2e-4;
@@ -109,6 +109,54 @@ fn exact_frequencies() {
             }
         }
     }
+}
+
+/// 16-bit activations: logits are off by what rounding rows and cache to bf16 costs, whole and in chunks, and the cache shows rounded
+/// values. One of the chunks is too short for rows to be rounded.
+#[test]
+fn sixteen_bit_activations() {
+    let tiny = Tiny::load("tiny-qwen3");
+    let ids: Vec<u32> = tiny.ids.iter().cycle().copied().take(40).collect();
+    for device in devices() {
+        let load = |chunk, activations| {
+            let options = Options { activations, ..tiny::options(chunk) };
+            Model::load(&tiny.checkpoint, &device, &options).unwrap()
+        };
+        let mut exact = load(40, Activations::F32);
+        exact.prefill(&ids).unwrap();
+        let want = exact.logits().unwrap();
+        let scale = want.iter().fold(0f32, |most, v| most.max(v.abs()));
+        for chunk in [40, 24, 5] {
+            let mut model = load(chunk, Activations::SixteenBit);
+            model.prefill(&ids).unwrap();
+            let difference = largest_difference(&model.logits().unwrap(), &want);
+            assert!(difference > 0.0, "nothing was rounded");
+            assert!(difference <= 0.05 * scale, "chunks of {chunk}: {difference} of {scale}");
+            let state = model.key_values(1, 3..30).unwrap();
+            let rounded = |v: &f32| v.to_bits() & 0xFFFF == 0;
+            assert!(state.keys.iter().chain(&state.values).all(rounded));
+            // Half of the bytes of a cache in f32.
+            assert_eq!(2 * model.storage_bytes().cache, exact.storage_bytes().cache);
+            model.poison_free_slots().unwrap();
+            model.extend(&[1], Logits::Last).unwrap();
+            assert!(model.logits().unwrap().iter().all(|v| v.is_finite()));
+        }
+        // On a device without matrix units nothing is rounded unasked.
+        assert_eq!(load(8, Activations::Auto).options().activations, Activations::F32);
+    }
+}
+
+/// Rows meet weights of their own type.
+#[test]
+fn sixteen_bit_activations_of_other_weights_are_refused() {
+    let tiny = Tiny::load("tiny-llama");
+    let options = Options {
+        activations: Activations::SixteenBit,
+        weights: WeightType::F32,
+        ..tiny::options(64)
+    };
+    let error = Model::load(&tiny.checkpoint, &Device::cpu(), &options).unwrap_err();
+    assert!(error.to_string().contains("this model's are f32"), "{error}");
 }
 
 /// There is nothing that quantized activations could meet.

@@ -55,6 +55,16 @@ pub enum Activations {
 }
 
 impl Activations {
+    /// In a word, as the command line has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Activations::F32 => "f32",
+            Activations::Q8 => "q8",
+            Activations::SixteenBit => "16-bit",
+            Activations::Auto => "auto",
+        }
+    }
+
     /// What [`Auto`](Self::Auto) stands for over these weights.
     fn settled(self, weights: &Weights) -> Activations {
         let gpu = Machine::of(&weights.frequencies) == Machine::Gpu;
