@@ -88,6 +88,9 @@ pub(super) fn draw(
                 {
                     text = number.to_owned();
                 }
+                // Medians of narrow columns are set smaller before they touch.
+                let room = f64::from(column - 3) / f64::from(width(&text, face.size, false));
+                let face = Face { size: (face.size * room).clamp(7.0, face.size), ..face };
                 canvas.text(&text, (middle, bottom + 12), face, Align::Center)?;
             }
             if !set.note.is_empty() {

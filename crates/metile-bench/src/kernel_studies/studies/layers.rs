@@ -143,8 +143,8 @@ fn shapes(pairs: u64) -> Declaration {
     declared(
         "model-shapes",
         "layers with the extents of nine models",
-        "the residual MLP of nine models with 1, 8 and 16 rows, and its projections up and down with 127 rows, \
-         INT4 in groups of 64",
+        "the residual MLP of nine models with 1, 8 and 16 rows, and its projections up and down with 127 rows; INT4 in \
+         groups of 64, unless another format is asked for",
         pairs,
         Estimator::MedianOfPairedRatios,
     )
