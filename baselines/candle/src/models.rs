@@ -73,7 +73,9 @@ fn load_folder(path: &Path, dtype: Option<&str>) -> Result<Model, Error> {
     let config: Value = serde_json::from_slice(&fs::read(path.join("config.json"))?)?;
     let family = config["model_type"].as_str().unwrap_or_default().to_owned();
     let config = in_candles_keys(config)?;
-    let dtype = match dtype.or_else(|| config["dtype"].as_str()) {
+    // Older configurations call it `torch_dtype`.
+    let stored = ["dtype", "torch_dtype"].into_iter().find_map(|key| config[key].as_str());
+    let dtype = match dtype.or(stored) {
         Some("f32" | "float32") => DType::F32,
         Some("f16" | "float16") => DType::F16,
         Some("bf16" | "bfloat16") => DType::BF16,
